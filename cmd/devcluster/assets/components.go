@@ -1,0 +1,116 @@
+package assets
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// The one place for versions. The go.mod files below hack/ pin the same ones for the builds; a test compares them.
+const (
+	// KubernetesVersion is the version of kube-apiserver, kube-controller-manager and kubectl. Its minor is the one that the
+	// controller-runtime of go.mod pairs with.
+	KubernetesVersion = "1.37.2"
+	// EtcdVersion is the version of etcd.
+	EtcdVersion = "3.7.3"
+	// KwokVersion is the version of kwok.
+	KwokVersion = "0.8.0"
+)
+
+// buildDate is constant, so that two builds of one version are equal byte for byte.
+const buildDate = "1970-01-01T00:00:00Z"
+
+// Component is one binary.
+type Component struct {
+	// Name is the file name of the binary.
+	Name string
+	// Version is the wanted version, without a leading v.
+	Version string
+
+	// moduleDir is the directory, relative to the root of the project, of the module that pins the sources.
+	moduleDir string
+	// modulePath is the module that moduleDir must require at Version.
+	modulePath string
+	// pkg is the main package to build.
+	pkg string
+	// ldflags are linker flags that tell the binary its version.
+	ldflags []string
+	// versionArgs make the binary print its version.
+	versionArgs []string
+	// release says where the official release is, for one operating system and architecture.
+	release func(goos, goarch string) release
+}
+
+// String returns name and version, for messages.
+func (c Component) String() string { return c.Name + " v" + c.Version }
+
+// fileName is the name of the binary in the store of the cache.
+func (c Component) fileName() string {
+	return fmt.Sprintf("%s-v%s-%s-%s", c.Name, c.Version, runtime.GOOS, runtime.GOARCH)
+}
+
+// Components returns all known components, the one that takes longest to build first.
+func Components() []Component {
+	return []Component{
+		kubernetes("kube-apiserver", "--version"),
+		kubernetes("kube-controller-manager", "--version"),
+		kubernetes("kubectl", "version", "--client"),
+		{
+			Name: "etcd", Version: EtcdVersion,
+			moduleDir: "hack/etcd", modulePath: "go.etcd.io/etcd/server/v3", pkg: "go.etcd.io/etcd/server/v3",
+			ldflags:     []string{"-X", "go.etcd.io/etcd/api/v3/version.GitSHA=v" + EtcdVersion},
+			versionArgs: []string{"--version"},
+			release:     etcdRelease,
+		},
+		{
+			Name: "kwok", Version: KwokVersion,
+			moduleDir: "hack/kwok", modulePath: "sigs.k8s.io/kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok",
+			ldflags:     []string{"-X", "sigs.k8s.io/kwok/pkg/consts.Version=v" + KwokVersion},
+			versionArgs: []string{"--version"},
+			release:     kwokRelease,
+		},
+	}
+}
+
+// kubernetes returns a component that is a command of k8s.io/kubernetes. Such a binary keeps its version in two packages: what it
+// serves comes from component-base, what it calls itself as a client from client-go. Without both it says v0.0.0 and clients
+// refuse it.
+func kubernetes(name string, versionArgs ...string) Component {
+	major, rest, _ := strings.Cut(KubernetesVersion, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	values := []string{
+		"gitVersion=v" + KubernetesVersion, "gitMajor=" + major, "gitMinor=" + minor,
+		// What a build outside of a work tree of git says.
+		"gitTreeState=archive", "gitCommit=v" + KubernetesVersion, "buildDate=" + buildDate,
+	}
+	var flags []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, value := range values {
+			flags = append(flags, "-X", pkg+"."+value)
+		}
+	}
+	return Component{
+		Name: name, Version: KubernetesVersion,
+		moduleDir: "hack/kube", modulePath: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name,
+		ldflags: flags, versionArgs: versionArgs,
+		release: func(goos, goarch string) release { return kubernetesRelease(name, goos, goarch) },
+	}
+}
+
+// selectComponents returns the components with these names, all if there are none.
+func selectComponents(names []string) ([]Component, error) {
+	all := Components()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var selected []Component
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(c Component) bool { return c.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("select components: no component is called %q", name)
+		}
+		selected = append(selected, all[i])
+	}
+	return selected, nil
+}
