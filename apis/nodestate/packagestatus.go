@@ -63,6 +63,10 @@ type PackageStatus struct {
 	Run int64 `json:"run"`
 	// Since when the entry stands in this stage and state, RFC 3339 in UTC.
 	Since string `json:"since,omitempty"`
+	// SpecHash identifies what the attempt runs besides image and configMap
+	// (environment, resources and the like): an unfinished stage whose hash no
+	// longer is the spec's starts anew.
+	SpecHash string `json:"specHash,omitempty"`
 	// Stage the package is in.
 	Stage Stage `json:"stage"`
 	// State within the stage.

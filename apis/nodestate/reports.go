@@ -127,6 +127,10 @@ const (
 	SlotReleased SlotState = "released"
 )
 
+// SlotRetryWanted is the Reason of a released slot whose node has work again
+// for the same revision, and asks for another slot.
+const SlotRetryWanted = "RetryWanted"
+
 // Slot answers a Batch. Only the node gives a slot back.
 type Slot struct {
 	// ID of the Batch this answers.

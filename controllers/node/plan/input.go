@@ -1,0 +1,174 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/packagejob"
+)
+
+// Input is everything a plan for one node follows from. It is read-only.
+type Input struct {
+	Now  time.Time
+	Node Node
+	// NextSeq is the number that the next apply of the node controller carries on
+	// this node; runs that start in this pass take it as their number.
+	NextSeq int64
+	// Record is what stands on the node, not older than the controller's own last
+	// write.
+	Record nodestate.Record
+	// NodeWrights that select the node or have keys on it, in any order.
+	NodeWrights []NodeWright
+	// Gone are names of NodeWrights with keys on the node that no longer exist, as
+	// a live read answered.
+	Gone []string
+	// Jobs of the operator on this node. Those that the record names are not older
+	// than the controller's own last write of them.
+	Jobs []Job
+	// Executors are packages with a pod on the node that has not ended and whose
+	// Job is not among Jobs.
+	Executors []nodestate.PackageRef
+	Config    Config
+}
+
+// Config are the limits of the manager configuration.
+type Config struct {
+	// PodStartGrace is how long a pod may fail to start before the package shows
+	// as erroring.
+	PodStartGrace time.Duration
+	// BackoffBase is the wait before the first retry, doubled for each further one
+	// up to BackoffMax.
+	BackoffBase time.Duration
+	BackoffMax  time.Duration
+}
+
+// Node is the node that is planned for.
+type Node struct {
+	Name string
+	UID  string
+	// BootID changes with each boot.
+	BootID string
+	// Unreachable says that the Ready condition is Unknown: nobody knows what runs
+	// there, so no attempt starts.
+	Unreachable bool
+	// Ignored says that the node carries the ignore label.
+	Ignored bool
+}
+
+// NodeWright is one NodeWright as far as this node is concerned.
+type NodeWright struct {
+	Name     string
+	UID      string
+	Priority int32
+	// Selected says that the selector matches the node.
+	Selected bool
+	// Deleting says that it has a deletion timestamp.
+	Deleting bool
+	Paused   bool
+	Disabled bool
+	// Held names a feature that the NodeWright uses and this operator does not
+	// have: nothing starts, and later NodeWrights go on.
+	Held string
+	// Serial runs packages one at a time on a node.
+	Serial bool
+	// Revision of the packages, as the rollout controller computes it.
+	Revision string
+	// RetryLimit is how many failed attempts are followed by another one.
+	RetryLimit int32
+	Packages   []Package
+}
+
+// Package is one package of the spec.
+type Package struct {
+	Name         string
+	Version      string
+	Image        string
+	ContainerSHA string
+	ConfigHash   string
+	// SpecHash identifies the rest of what an attempt runs.
+	SpecHash string
+	// StageTimeout of one attempt; 0 means no bound.
+	StageTimeout time.Duration
+	// DependsOn maps package names to the version that must be complete.
+	DependsOn map[string]string
+}
+
+// JobState is how far a Job has come.
+type JobState int
+
+// The Job states. A Job ends with its terminal condition only.
+const (
+	JobUnfinished JobState = iota
+	JobSucceeded
+	JobFailed
+)
+
+// Job is a Job of the operator on the node.
+type Job struct {
+	Name string
+	UID  string
+	// Identity of the attempt; not set if Unreadable.
+	Identity packagejob.Identity
+	// Unreadable says that the Job does not say what it runs.
+	Unreadable bool
+	State      JobState
+	// Deleting says that it has a deletion timestamp.
+	Deleting bool
+	// DeadlineSeconds is its activeDeadlineSeconds, nil for none.
+	DeadlineSeconds *int64
+}
+
+// Plan is what to do, in this order: bring the node's keys to Set, then the
+// Jobs, then the events. Slices are sorted.
+type Plan struct {
+	// Set is all that the node controller wants on the node.
+	Set    nodestate.Set
+	Create []JobCreate
+	Patch  []JobDeadline
+	Delete []JobDelete
+	Events []Event
+	// NextCheck is the nearest time at which something is due, zero for none.
+	NextCheck time.Time
+}
+
+// JobCreate asks for the Job of one attempt.
+type JobCreate struct {
+	Identity packagejob.Identity
+	// SpecHash, ConfigHash, Image and ContainerSHA are those of the entry.
+	SpecHash     string
+	ConfigHash   string
+	Image        string
+	ContainerSHA string
+	// DeadlineSeconds is nil for none.
+	DeadlineSeconds *int64
+	// Order of the node in the rollout, from 0.
+	Order int32
+	// BootID at the start of the stage.
+	BootID string
+}
+
+// JobDeadline changes the deadline of a running Job in place.
+type JobDeadline struct {
+	Name string
+	UID  string
+	// DeadlineSeconds is nil for none.
+	DeadlineSeconds *int64
+}
+
+// JobDelete ends a Job, with its pods, under precondition of its UID.
+type JobDelete struct {
+	Name string
+	UID  string
+	// NodeWright that the Job belongs to.
+	NodeWright string
+	Reason     string
+	Message    string
+}
+
+// Event is told to the user on the NodeWright, related to the node.
+type Event struct {
+	NodeWright string
+	Warning    bool
+	Reason     string
+	Message    string
+}

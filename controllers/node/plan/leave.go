@@ -1,0 +1,55 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+)
+
+// cleanUp takes a NodeWright off the node that is being deleted, or is gone:
+// first its Jobs end, then all its keys go in one apply.
+func (p *planner) cleanUp(name string) {
+	for i := range p.in.Jobs {
+		job := &p.in.Jobs[i]
+		if !job.Unreadable && job.State == JobUnfinished && job.Identity.NodeWright == name {
+			p.deleteJob(job, ReasonDeleted, fmt.Sprintf("NodeWright %s is deleted", name))
+		}
+	}
+	if p.unfinishedJobs(name) {
+		return
+	}
+	set := &p.out.Set
+	if p.malformedNW[name] {
+		// What cannot be read may say that something is still installed; it stays
+		// until a user removes it, and holds the deletion.
+		set.Status[name] = nodestate.StatusUnknown
+	} else {
+		delete(set.Status, name)
+	}
+	maps.DeleteFunc(set.Packages, func(r nodestate.PackageRef, _ nodestate.PackageStatus) bool { return r.NodeWright == name })
+	delete(set.Slots, name)
+	delete(set.Cordons, name)
+	delete(set.DrainStarts, name)
+	delete(set.Handled, name)
+	delete(set.LegacySeen, name)
+}
+
+// standDown is for a NodeWright that no longer selects the node, or whose node
+// is ignored: what runs may end, nothing starts, the slot is given back. The
+// entries stay, since the packages are still on the host.
+func (p *planner) standDown(nw *NodeWright, reason string) {
+	w := newWork(p, nw)
+	for i := range nw.Packages {
+		w.observe(&nw.Packages[i])
+	}
+	delete(p.out.Set.Status, nw.Name)
+	if w.batch == nil || p.unfinishedJobs(nw.Name) {
+		return
+	}
+	if w.holdsSlot() {
+		p.out.Set.Slots[nw.Name] = nodestate.Slot{
+			ID: w.batch.ID, NodeWright: nw.Name, State: nodestate.SlotReleased, Reason: reason,
+		}
+	}
+}

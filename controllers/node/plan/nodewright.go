@@ -1,0 +1,166 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+)
+
+// work plans one NodeWright that selects the node.
+type work struct {
+	p  *planner
+	nw *NodeWright
+	// batch is nil when no slot was ever granted.
+	batch *nodestate.Batch
+	slot  *nodestate.Slot
+	// hold says why no stage may start now; empty if one may.
+	hold hold
+	// wants says that some package could start but for the hold.
+	wants bool
+	// active says that something runs, or is due to.
+	active bool
+}
+
+// hold is a reason why no stage of a NodeWright may start on the node.
+type hold struct {
+	reason  string
+	message string
+}
+
+func newWork(p *planner, nw *NodeWright) *work {
+	w := &work{p: p, nw: nw}
+	if b, ok := p.in.Record.Batches[nw.Name]; ok {
+		w.batch = &b
+	}
+	if s, ok := p.in.Record.Slots[nw.Name]; ok {
+		w.slot = &s
+	}
+	w.hold = w.findHold()
+	return w
+}
+
+func (w *work) holdsSlot() bool { return w.batch != nil && w.batch.Holds(w.slot) }
+
+func (w *work) findHold() hold {
+	by := w.p.heldBack(w.nw)
+	switch {
+	case w.nw.Held != "":
+		return hold{ReasonBlocked, w.nw.Held}
+	case w.nw.Disabled:
+		return hold{"Disabled", "the NodeWright is disabled"}
+	case w.nw.Paused:
+		return hold{"Paused", "the NodeWright is paused"}
+	case by != "":
+		return hold{ReasonBlocked, fmt.Sprintf("NodeWright %s comes first on this node and is not complete there", by)}
+	case w.p.in.Node.Unreachable:
+		return hold{ReasonUnreachable, "the node's Ready condition is Unknown; no attempt starts before the kubelet reports again"}
+	case !w.holdsSlot():
+		return hold{ReasonWaiting, "the rollout has not granted this node a slot"}
+	case w.batch.Rollout != w.nw.Revision:
+		return hold{ReasonWaiting, "the slot is for an earlier revision; the rollout will renew it"}
+	default:
+		return hold{}
+	}
+}
+
+func (w *work) run() {
+	w.forgetRemoved()
+	for i := range w.nw.Packages {
+		w.observe(&w.nw.Packages[i])
+	}
+	for i := range w.nw.Packages {
+		w.start(&w.nw.Packages[i])
+	}
+	for i := range w.nw.Packages {
+		w.ensureJob(&w.nw.Packages[i])
+	}
+	w.answer()
+}
+
+func (w *work) ref(pkg string) nodestate.PackageRef {
+	return nodestate.PackageRef{NodeWright: w.nw.Name, Package: pkg}
+}
+
+func (w *work) entry(pkg string) (nodestate.PackageStatus, bool) {
+	e, ok := w.p.out.Set.Packages[w.ref(pkg)]
+	return e, ok
+}
+
+// put stores an entry. What did not change keeps its bytes.
+func (w *work) put(e nodestate.PackageStatus) {
+	ref := e.Ref()
+	old, had := w.p.in.Record.Packages[ref]
+	if had && (old.Stage != e.Stage || old.State != e.State || old.Run != e.Run) || !had {
+		e.Since = nodestate.FormatTime(w.p.in.Now)
+	}
+	e.BootID = w.p.in.Node.BootID
+	if had {
+		same := e
+		same.BootID = old.BootID
+		if equalStatus(&same, &old) {
+			e = old
+		}
+	}
+	w.p.out.Set.Packages[ref] = e
+}
+
+// forgetRemoved marks unfinished entries of packages that left the spec: they
+// are still on the host, and nobody works on them.
+func (w *work) forgetRemoved() {
+	for _, ref := range w.p.refsOf(w.nw.Name) {
+		e := w.p.out.Set.Packages[ref]
+		if w.specOf(ref.Package) != nil || e.State != nodestate.StateInProgress && e.State != nodestate.StateErroring {
+			continue
+		}
+		if w.p.stopExecutors(ref, ReasonRemoved, "the package was taken out of the NodeWright") {
+			continue
+		}
+		e.State, e.Reason = nodestate.StateUnknown, ReasonRemoved
+		e.Message = fmt.Sprintf("the package was taken out of the NodeWright while stage %s was not complete", e.Stage)
+		w.put(e)
+	}
+}
+
+func (w *work) specOf(pkg string) *Package {
+	i := slices.IndexFunc(w.nw.Packages, func(p Package) bool { return p.Name == pkg })
+	if i < 0 {
+		return nil
+	}
+	return &w.nw.Packages[i]
+}
+
+// complete tells whether every package of the spec is at its last stage.
+func (w *work) complete() bool {
+	for i := range w.nw.Packages {
+		if !w.done(&w.nw.Packages[i]) {
+			return false
+		}
+	}
+	return !w.p.malformedNW[w.nw.Name]
+}
+
+// done tells whether the package is complete at its last stage for the spec.
+func (w *work) done(pkg *Package) bool {
+	e, ok := w.entry(pkg.Name)
+	return ok && e.State == nodestate.StateComplete && e.UID == w.nw.UID &&
+		lastStagePassed(e.Stage) && changeOf(pkg, &e) == changeNone
+}
+
+// missingDependency names the first dependency that is not complete at the
+// version asked for.
+func (w *work) missingDependency(pkg *Package) string {
+	var missing []string
+	for name, version := range pkg.DependsOn {
+		dep := w.specOf(name)
+		if dep != nil && w.done(dep) {
+			if e, _ := w.entry(name); nodestate.SameVersion(e.Version, version) {
+				continue
+			}
+		}
+		missing = append(missing, name+" "+version)
+	}
+	slices.Sort(missing)
+	return strings.Join(missing, ", ")
+}

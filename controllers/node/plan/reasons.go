@@ -1,0 +1,26 @@
+package plan
+
+// Reasons on entries, slots and events.
+const (
+	ReasonBackOff        = "BackOff"
+	ReasonJobNameTaken   = "JobNameTaken"
+	ReasonRemoved        = "RemovedFromSpec"
+	ReasonUnreachable    = "NodeUnreachable"
+	ReasonStopping       = "StoppingOldJob"
+	ReasonUnsupported    = "StageNotSupported"
+	ReasonWaiting        = "Waiting"
+	ReasonAttemptFailed  = "AttemptFailed"
+	ReasonAttemptLost    = "AttemptReplaced"
+	ReasonErroring       = "PackageErroring"
+	ReasonNodeComplete   = "NodeComplete"
+	ReasonSuperseded     = "JobSuperseded"
+	ReasonDeleted        = "NodeWrightDeleted"
+	ReasonSpecChanged    = "SpecChanged"
+	ReasonComplete       = "Complete"
+	ReasonSlotErroring   = "Erroring"
+	ReasonBlocked        = "Blocked"
+	ReasonNotSelected    = "NotSelected"
+	ReasonIgnored        = "Ignored"
+	ReasonNoPath         = "DependencyUnsatisfied"
+	ReasonMalformedState = "NodeStateMalformed"
+)

@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+)
+
+// answer writes what the node makes of its slot, and the status word.
+func (w *work) answer() {
+	complete := w.complete()
+	erroring := w.erroring()
+	if w.p.unfinishedJobs(w.nw.Name) {
+		w.active = true
+	}
+	w.answerSlot(complete, erroring)
+	word := w.word(complete, erroring)
+	old, had := w.p.in.Record.Status[w.nw.Name]
+	if word == nodestate.StatusWaiting && !had && w.untouched() {
+		// A node that nothing was done to says nothing: no word means that it waits
+		// for a slot, and saves a write for each node of a fleet.
+		delete(w.p.out.Set.Status, w.nw.Name)
+		return
+	}
+	w.p.out.Set.Status[w.nw.Name] = word
+	if word == nodestate.StatusComplete && old != word {
+		w.p.event(Event{w.nw.Name, false, ReasonNodeComplete, fmt.Sprintf(
+			"all %d packages are complete on node %s", len(w.nw.Packages), w.p.in.Node.Name)})
+	}
+}
+
+// answerSlot gives the slot back when nothing can use it, and asks for another
+// one when there is work again.
+func (w *work) answerSlot(complete, erroring bool) {
+	if w.batch == nil {
+		delete(w.p.out.Set.Slots, w.nw.Name)
+		return
+	}
+	slot := nodestate.Slot{ID: w.batch.ID, NodeWright: w.nw.Name, State: nodestate.SlotWorking}
+	switch {
+	case !w.holdsSlot():
+		slot = *w.slot
+		// Only the node knows that the same revision needs another slot here: after a
+		// change that is not part of the revision, or when what held it back is gone.
+		if w.wants && w.batch.Rollout == w.nw.Revision && w.hold.reason == ReasonWaiting {
+			slot.Reason = nodestate.SlotRetryWanted
+		}
+	default:
+		if reason := w.releaseReason(complete, erroring); reason != "" {
+			slot.State, slot.Reason = nodestate.SlotReleased, reason
+		}
+	}
+	w.p.out.Set.Slots[w.nw.Name] = slot
+}
+
+// releaseReason says why the slot is given back; empty to keep it.
+func (w *work) releaseReason(complete, erroring bool) string {
+	switch {
+	case w.active:
+		return ""
+	case complete:
+		return ReasonComplete
+	case w.batch.Rollout != w.nw.Revision:
+		// The rollout renews the slot for the new revision.
+		return ""
+	case w.hold.reason == ReasonBlocked || w.hold.reason == ReasonUnreachable:
+		if w.begun() {
+			return ""
+		}
+		return w.hold.reason
+	case w.hold.reason != "":
+		return ""
+	case erroring:
+		return ReasonSlotErroring
+	case w.p.malformedNW[w.nw.Name]:
+		return ReasonMalformedState
+	case !w.wants:
+		return ReasonNoPath
+	default:
+		return ""
+	}
+}
+
+// begun tells whether anything was done on the node for this revision.
+func (w *work) begun() bool {
+	for _, ref := range w.p.refsOf(w.nw.Name) {
+		if e := w.p.out.Set.Packages[ref]; e.Rollout == w.nw.Revision {
+			return true
+		}
+	}
+	return false
+}
+
+// untouched tells whether the node carries nothing of the NodeWright.
+func (w *work) untouched() bool {
+	return w.batch == nil && len(w.p.refsOf(w.nw.Name)) == 0 && !w.p.malformedNW[w.nw.Name]
+}
+
+func (w *work) erroring() bool {
+	for i := range w.nw.Packages {
+		if e, ok := w.entry(w.nw.Packages[i].Name); ok && e.State == nodestate.StateErroring {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *work) word(complete, erroring bool) nodestate.StatusWord {
+	switch {
+	case complete:
+		return nodestate.StatusComplete
+	case erroring:
+		return nodestate.StatusErroring
+	case w.nw.Disabled:
+		return nodestate.StatusDisabled
+	case w.nw.Paused:
+		return nodestate.StatusPaused
+	case w.p.malformedNW[w.nw.Name]:
+		return nodestate.StatusUnknown
+	case w.active:
+		return nodestate.StatusInProgress
+	case w.hold.reason == ReasonBlocked || w.hold.reason == ReasonUnreachable:
+		return nodestate.StatusBlocked
+	case w.hold.reason == "" && !w.wants:
+		return nodestate.StatusBlocked
+	default:
+		return nodestate.StatusWaiting
+	}
+}
