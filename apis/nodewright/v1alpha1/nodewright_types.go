@@ -46,7 +46,7 @@ type NodeWrightList struct {
 
 // NodeWrightSpec is what shall be on the hosts.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.deploymentPolicy) || self.deploymentPolicy == ” || !has(self.interruptionBudget) || (!has(self.interruptionBudget.percent) && !has(self.interruptionBudget.count))",message="interruptionBudget cannot be used together with deploymentPolicy: the policy has budgets of its own, remove one of the two"
+// +kubebuilder:validation:XValidation:rule="!has(self.deploymentPolicy) || size(self.deploymentPolicy) == 0 || !has(self.interruptionBudget) || (!has(self.interruptionBudget.percent) && !has(self.interruptionBudget.count))",message="interruptionBudget cannot be used together with deploymentPolicy: the policy has budgets of its own, remove one of the two"
 // +kubebuilder:validation:XValidation:rule="!has(self.drain) || !has(self.drainConfig)",message="drain and drainConfig are two names of the same settings: use drain only"
 type NodeWrightSpec struct {
 	// serial, if true, runs one package at a time on each node, in dependency
