@@ -77,7 +77,13 @@ const (
 // Encode writes the set of one owner, with its fence number. Equal sets are
 // equal bytes. The error is ErrNotOwner, a ShareError, or says which value
 // cannot be written.
+//
+// Raw values do not count against the share: they stand on the node already,
+// and one oversized value must not stop the owner's other work there.
 func (s *Set) Encode(owner Owner, seq int64) (Encoded, error) {
+	if owner.Controller() == "" {
+		return Encoded{}, fmt.Errorf("encode set of %q: %w", owner, ErrNotOwner)
+	}
 	if seq < 1 || seq > MaxSeq {
 		return Encoded{}, fmt.Errorf("encode set of %s: sequence number %d is not in 1 to %d", owner, seq, int64(MaxSeq))
 	}
@@ -141,6 +147,7 @@ func (e *encoder) set(s *Set) {
 			continue
 		}
 		e.annotation(key, value, nil)
+		e.size -= len(full) + len(value)
 	}
 }
 
@@ -160,7 +167,9 @@ func (e *encoder) plain(s *Set) {
 		}
 	}
 	for nw, ids := range s.Handled {
-		e.json(NewKey(KindHandled, nw), slices.Sorted(slices.Values(ids)))
+		sorted := append([]string{}, ids...) // [] where there is none, never null
+		slices.Sort(sorted)
+		e.json(NewKey(KindHandled, nw), sorted)
 	}
 	for nw, v := range s.LegacySeen {
 		e.annotation(NewKey(KindLegacySeen, nw), v, nil)
@@ -186,6 +195,12 @@ func (e *encoder) annotation(key Key, value string, err error) {
 	}
 	if owner, _ := key.Owner(); owner != e.owner {
 		e.fail(fmt.Errorf("%w: %s belongs to %q", ErrNotOwner, full, owner))
+		return
+	}
+	// A name that makes no key of the contract would leave an annotation behind
+	// that nobody owns.
+	if parsed, ok := ParseKey(full); !ok || parsed != key {
+		e.fail(fmt.Errorf("%s: nodewright or package is not a valid name", full))
 		return
 	}
 	put(&e.out.Annotations, full, value)

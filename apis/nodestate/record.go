@@ -227,6 +227,9 @@ func (d *decoder) decodePlain(key Key, value string) error {
 		if err := json.Unmarshal([]byte(value), &ids); err != nil {
 			return fmt.Errorf("parse ids: %w", err)
 		}
+		if ids == nil {
+			return errors.New("parse ids: value is not a list")
+		}
 		put(&d.rec.Handled, nw, ids)
 	case KindLegacySeen:
 		put(&d.rec.LegacySeen, nw, value)

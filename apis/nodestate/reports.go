@@ -9,8 +9,10 @@ import (
 const (
 	// MaxLogTail is the longest log tail of a JobReport, in bytes of valid UTF-8.
 	MaxLogTail = 1 << 10
-	// MaxReportValue is the largest report value that is read, in bytes.
-	MaxReportValue = 8 << 10
+	// MaxReportValue is the largest report value that is read, in bytes. JSON
+	// writes a control character in six bytes, so that log tail and message take
+	// up to 7,680 and names, the longest of 253, come on top.
+	MaxReportValue = 12 << 10
 	// MaxSmallValue is the largest value of the other keys, in bytes.
 	MaxSmallValue = 4 << 10
 )
@@ -184,10 +186,11 @@ type Request struct {
 // seconds.
 func FormatTime(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
 
-// ParseTime reads a time of the contract.
+// ParseTime reads a time of the contract, in UTC.
 func ParseTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
+	if t = t.UTC(); err != nil || t.Year() < 0 || t.Year() > 9999 {
+		// In UTC the year may leave the four digits that the format has.
 		return time.Time{}, fmt.Errorf("%s is not an RFC 3339 time", quote(s))
 	}
 	return t, nil
