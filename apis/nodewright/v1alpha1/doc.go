@@ -16,6 +16,6 @@
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true
-// +kubebuilder:ac:output:package="../../../../applyconfigs"
+// +kubebuilder:ac:output:package="../../../applyconfigs"
 // +groupName=nodewright.nvidia.com
 package v1alpha1
