@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -42,8 +43,8 @@ type release struct {
 // kubernetesRelease follows the layout of https://kubernetes.io/docs/tasks/tools/install-kubectl-linux/: the plain binary, and
 // beside it a file .sha256 that holds nothing but the checksum.
 func kubernetesRelease(name, goos, goarch string) release {
-	url := fmt.Sprintf("https://dl.k8s.io/release/v%s/bin/%s/%s/%s", KubernetesVersion, goos, goarch, name)
-	return release{url: url, sumURL: url + ".sha256", parseSum: func(document []byte) (string, error) {
+	file := fmt.Sprintf("https://dl.k8s.io/release/v%s/bin/%s/%s/%s", KubernetesVersion, goos, goarch, name)
+	return release{url: file, sumURL: file + ".sha256", parseSum: func(document []byte) (string, error) {
 		return checkHex(strings.TrimSpace(string(document)))
 	}}
 }
@@ -95,24 +96,35 @@ func checkHex(sum string) (string, error) {
 	return strings.ToLower(sum), nil
 }
 
-// mirrored returns url below the mirror: https://host/path becomes <mirror>/host/path.
-func mirrored(mirror, url string) string {
+// downloader downloads releases. It remembers which servers are out of reach, so that each is probed once and not for every
+// component.
+type downloader struct {
+	mirror      string
+	unreachable map[string]error // by host
+}
+
+func newDownloader(mirror string) *downloader {
+	return &downloader{mirror: mirror, unreachable: map[string]error{}}
+}
+
+// mirrored returns an address below the mirror: https://host/path becomes <mirror>/host/path.
+func mirrored(mirror, address string) string {
 	if mirror == "" {
-		return url
+		return address
 	}
-	return strings.TrimSuffix(mirror, "/") + "/" + strings.TrimPrefix(url, "https://")
+	return strings.TrimSuffix(mirror, "/") + "/" + strings.TrimPrefix(address, "https://")
 }
 
 // download writes the binary of r to target. The file is worth nothing if an error is returned.
-func download(ctx context.Context, mirror string, r release, target string) error {
+func (d *downloader) download(ctx context.Context, r release, target string) error {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
-	sum, err := fetchSum(ctx, mirror, r)
+	sum, err := d.fetchSum(ctx, r)
 	if err != nil {
 		return err
 	}
-	url := mirrored(mirror, r.url)
-	body, err := get(ctx, url, 0)
+	address := mirrored(d.mirror, r.url)
+	body, err := get(ctx, address, 0)
 	if err != nil {
 		return err
 	}
@@ -126,10 +138,10 @@ func download(ctx context.Context, mirror string, r release, target string) erro
 	hash := sha256.New()
 	n, err := io.Copy(io.MultiWriter(raw, hash), io.LimitReader(body, maxBinaryBytes))
 	if err != nil {
-		return fmt.Errorf("download %s: %w", url, err)
+		return fmt.Errorf("download %s: %w", address, err)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != sum {
-		return fmt.Errorf("verify %s: the %d bytes have checksum %s, published is %s", url, n, got, sum)
+		return fmt.Errorf("verify %s: the %d bytes have checksum %s, published is %s", address, n, got, sum)
 	}
 	if _, err := raw.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("rewind download file: %w", err)
@@ -138,47 +150,67 @@ func download(ctx context.Context, mirror string, r release, target string) erro
 }
 
 // fetchSum gets the published checksum. It is the probe as well: a server that does not answer it in time counts as out of reach.
-func fetchSum(ctx context.Context, mirror string, r release) (string, error) {
-	url := mirrored(mirror, r.sumURL)
-	body, err := get(ctx, url, probeTimeout)
+func (d *downloader) fetchSum(ctx context.Context, r release) (string, error) {
+	address := mirrored(d.mirror, r.sumURL)
+	host := address
+	if parsed, err := url.Parse(address); err == nil {
+		host = parsed.Host
+	}
+	if known := d.unreachable[host]; known != nil {
+		return "", known
+	}
+	body, err := get(ctx, address, probeTimeout)
 	if err != nil {
+		var answer *statusError
+		if ctx.Err() == nil && !errors.As(err, &answer) {
+			d.unreachable[host] = fmt.Errorf("%s is out of reach, as found before", host)
+		}
 		return "", err
 	}
 	defer body.Close()
 	document, err := io.ReadAll(io.LimitReader(body, maxChecksumBytes))
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", url, err)
+		return "", fmt.Errorf("read %s: %w", address, err)
 	}
 	sum, err := r.parseSum(bytes.TrimSpace(document))
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", url, err)
+		return "", fmt.Errorf("read %s: %w", address, err)
 	}
 	return sum, nil
 }
 
-// get opens url. The header of the answer must come within headerTimeout, if that is not 0.
-func get(ctx context.Context, url string, headerTimeout time.Duration) (io.ReadCloser, error) {
+// statusError is an answer that is not 200.
+type statusError struct{ status string }
+
+// Error returns what the server says.
+func (e *statusError) Error() string { return "the server says " + e.status }
+
+// get opens address. The header of the answer must come within headerTimeout, if that is not 0.
+func get(ctx context.Context, address string, headerTimeout time.Duration) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if headerTimeout > 0 {
 		timer := time.AfterFunc(headerTimeout, func() { cancel(fmt.Errorf("no answer within %s", headerTimeout)) })
 		defer timer.Stop()
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		cancel(nil)
-		return nil, fmt.Errorf("get %s: %w", url, err)
+		return nil, fmt.Errorf("get %s: %w", address, err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
+		var named *url.Error
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
+		} else if errors.As(err, &named) {
+			err = named.Err // without the address, which follows anyway
 		}
 		cancel(nil)
-		return nil, fmt.Errorf("get %s: %w", url, err)
+		return nil, fmt.Errorf("get %s: %w", address, err)
 	}
 	body := &cancelBody{ReadCloser: response.Body, cancel: cancel}
 	if response.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("get %s: the server says %s", url, response.Status), body.Close())
+		return nil, errors.Join(fmt.Errorf("get %s: %w", address, &statusError{response.Status}), body.Close())
 	}
 	return body, nil
 }

@@ -135,9 +135,10 @@ func Ensure(ctx context.Context, opts Options) (string, error) {
 	}
 	// Another run may have provided some while this one waited.
 	missing := missingIn(dir, wanted)
+	downloads := newDownloader(opts.Mirror)
 	for i, c := range missing {
 		p := newProgress(opts.Out, c, i+1, len(missing))
-		if err := provide(ctx, opts, c, p); err != nil {
+		if err := provide(ctx, opts, downloads, c, p); err != nil {
 			return "", err
 		}
 	}
@@ -170,10 +171,10 @@ func executable(path string) bool {
 }
 
 // provide puts c into the store, unless it is there, and links it.
-func provide(ctx context.Context, opts Options, c Component, p *progress) error {
+func provide(ctx context.Context, opts Options, downloads *downloader, c Component, p *progress) error {
 	stored := filepath.Join(opts.storeDir(), c.fileName())
 	if !executable(stored) {
-		if err := fill(ctx, opts, c, stored, p); err != nil {
+		if err := fill(ctx, sources(opts, downloads, c), c, stored, p); err != nil {
 			return err
 		}
 	}
@@ -199,11 +200,11 @@ type source struct {
 }
 
 // fill tries the sources in order until one gives a binary of the right version, and moves that to stored.
-func fill(ctx context.Context, opts Options, c Component, stored string, p *progress) error {
+func fill(ctx context.Context, from []source, c Component, stored string, p *progress) error {
 	temp := fmt.Sprintf("%s.%d.tmp", stored, os.Getpid())
 	defer os.Remove(temp)
 	var failures []string
-	for _, s := range sources(opts, c) {
+	for _, s := range from {
 		p.start(s.name)
 		err := s.get(ctx, temp)
 		if err == nil {
@@ -228,7 +229,7 @@ func fill(ctx context.Context, opts Options, c Component, stored string, p *prog
 		c, strings.Join(failures, "\n"), c.Name, c.Version, EnvLocal)
 }
 
-func sources(opts Options, c Component) []source {
+func sources(opts Options, downloads *downloader, c Component) []source {
 	var list []source
 	if opts.LocalDir != "" {
 		list = append(list, source{EnvLocal + "=" + opts.LocalDir, func(ctx context.Context, target string) error {
@@ -237,7 +238,7 @@ func sources(opts Options, c Component) []source {
 	}
 	if opts.Mirror != MirrorOff {
 		list = append(list, source{"download", func(ctx context.Context, target string) error {
-			return download(ctx, opts.Mirror, c.release(runtime.GOOS, runtime.GOARCH), target)
+			return downloads.download(ctx, c.release(runtime.GOOS, runtime.GOARCH), target)
 		}})
 	}
 	return append(list, source{"build", func(ctx context.Context, target string) error {

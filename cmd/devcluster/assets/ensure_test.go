@@ -282,6 +282,26 @@ func TestEnsureBuildsWhenNoServerAnswers(t *testing.T) {
 	}
 }
 
+// A server that does not answer costs its timeout once, not once per component.
+func TestUnreachableServerIsProbedOnce(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	downloads := newDownloader("http://" + silent.Addr().String())
+	r := component(t, "kwok").release("linux", "amd64")
+	began := time.Now()
+	for range 3 {
+		if err := downloads.download(t.Context(), r, filepath.Join(t.TempDir(), "kwok")); err == nil {
+			t.Fatal("want an error")
+		}
+	}
+	if took := time.Since(began); took > 2*probeTimeout {
+		t.Errorf("three components took %s, one probe takes %s", took, probeTimeout)
+	}
+}
+
 func TestEnsureReportsFailedBuild(t *testing.T) {
 	bin := isolate(t)
 	fakeGo(t, bin, "echo 'kwok.go:1: no such thing' >&2; exit 2")
