@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -144,7 +143,7 @@ func decode(e *metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	if raw.Size() == 0 {
 		return set, nil
 	}
-	if err := set.FromJSON(raw); err != nil && !errors.Is(err, io.EOF) {
+	if err := set.FromJSON(raw); err != nil {
 		return nil, fmt.Errorf("read managed fields of %s: %w", of(e), err)
 	}
 	return set, nil
