@@ -1,0 +1,206 @@
+package stagejob
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+)
+
+const (
+	// hostMount is where containers see the host.
+	hostMount = "/root"
+	// packageDir is the directory of a package in its image. What the operator
+	// adds is mounted below it, so that one copy takes all.
+	packageDir  = "/skyhook-package"
+	configDir   = packageDir + "/configmaps"
+	metadataDir = packageDir + "/node-metadata"
+
+	volumeHost     = "root-mount"
+	volumeConfig   = "package-config"
+	volumeMetadata = "node-metadata"
+
+	// doneMode is the mode of the agent that ends at once with success.
+	doneMode = "done"
+	// maxContainerPackage is how much of a package name a container name takes.
+	maxContainerPackage = 43
+
+	// copyScript copies the package, with configuration and metadata beside it,
+	// to the host. Either directory may hold the package.
+	copyScript = `set -e
+dir="/root${SKYHOOK_DIR}"
+mkdir -p "$dir"
+for from in /nodewright-package /skyhook-package; do
+  if [ -d "$from" ]; then cp -r "$from"/. "$dir"/; fi
+done`
+)
+
+func podSpec(s *Settings, r *Request) corev1.PodSpec {
+	stage := string(r.Identity.Stage)
+	short := r.Identity.Package[:min(len(r.Identity.Package), maxContainerPackage)]
+	dir := copyDir(s, r)
+	agent := s.AgentImage
+	if r.Package.AgentImageOverride != "" {
+		agent = r.Package.AgentImageOverride
+	}
+	mounts := hostMounts()
+	withPackage := append(hostMounts(), packageMounts(r)...)
+	spec := corev1.PodSpec{
+		NodeName:                     r.Identity.Node,
+		RestartPolicy:                corev1.RestartPolicyNever,
+		HostPID:                      true,
+		HostNetwork:                  true,
+		ServiceAccountName:           s.ServiceAccount,
+		AutomountServiceAccountToken: ptr.To(false),
+		Tolerations:                  tolerations(s, r.NodeWright),
+		Volumes:                      volumes(s, r),
+		InitContainers: []corev1.Container{
+			s.container(short+"-init", packageImage(r), corev1.Container{
+				Command:      []string{"/bin/sh", "-c", copyScript},
+				Env:          []corev1.EnvVar{{Name: "SKYHOOK_DIR", Value: dir}},
+				VolumeMounts: withPackage,
+				Resources:    resources(r.Package.Resources),
+			}),
+			s.container(short+"-"+stage, agent, corev1.Container{
+				Args:         []string{stage, hostMount, dir},
+				Env:          agentEnv(s, r),
+				VolumeMounts: mounts,
+				Resources:    resources(r.Package.Resources),
+			}),
+			s.container(short+"-"+stage+"check", agent, corev1.Container{
+				Args:         []string{stage + "-check", hostMount, dir},
+				Env:          agentEnv(s, r),
+				VolumeMounts: mounts,
+				Resources:    resources(r.Package.Resources),
+			}),
+		},
+		// The operator's own agent also where the package names another one: agents
+		// of earlier releases do not know the mode.
+		Containers: []corev1.Container{
+			s.container(doneMode, s.AgentImage, corev1.Container{
+				Args:      []string{doneMode},
+				Resources: fixedResources("100m", "20Mi"),
+			}),
+		},
+	}
+	if s.ImagePullSecret != "" {
+		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: s.ImagePullSecret}}
+	}
+	if g := r.Package.GracefulShutdown; g != nil {
+		spec.TerminationGracePeriodSeconds = ptr.To(int64(math.Ceil(g.Seconds())))
+	}
+	return spec
+}
+
+// container completes what all containers share.
+func (s *Settings) container(name, image string, c corev1.Container) corev1.Container {
+	c.Name, c.Image, c.ImagePullPolicy = name, image, corev1.PullIfNotPresent
+	if slices.Contains(s.AlwaysPull, repository(image)) {
+		c.ImagePullPolicy = corev1.PullAlways
+	}
+	c.SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+	return c
+}
+
+// packageImage is the image by digest where one is given, else by version.
+func packageImage(r *Request) string {
+	base := repository(r.Image)
+	if r.ContainerSHA != "" {
+		return base + "@" + r.ContainerSHA
+	}
+	return base + ":" + r.Identity.Version
+}
+
+// repository is an image without tag and digest; a registry may have a port.
+func repository(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
+		return image[:i]
+	}
+	return image
+}
+
+func hostMounts() []corev1.VolumeMount {
+	return []corev1.VolumeMount{{
+		Name: volumeHost, MountPath: hostMount, MountPropagation: ptr.To(corev1.MountPropagationHostToContainer),
+	}}
+}
+
+// packageMounts mounts single files: a directory would hide what the image has
+// at the same place, and hold links that a copy does not follow.
+func packageMounts(r *Request) []corev1.VolumeMount {
+	var mounts []corev1.VolumeMount
+	if r.ConfigMapName != "" {
+		for _, key := range slices.Sorted(maps.Keys(r.Package.ConfigMap)) {
+			mounts = append(mounts, corev1.VolumeMount{
+				Name: volumeConfig, MountPath: configDir + "/" + key, SubPath: key, ReadOnly: true,
+			})
+		}
+	}
+	for _, f := range metadataFiles {
+		mounts = append(mounts, corev1.VolumeMount{
+			Name: volumeMetadata, MountPath: metadataDir + "/" + f.file, SubPath: f.file, ReadOnly: true,
+		})
+	}
+	return mounts
+}
+
+func volumes(s *Settings, r *Request) []corev1.Volume {
+	items := make([]corev1.DownwardAPIVolumeFile, 0, len(metadataFiles))
+	for _, f := range metadataFiles {
+		items = append(items, corev1.DownwardAPIVolumeFile{
+			Path:     f.file,
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + f.annotation + "']"},
+		})
+	}
+	out := []corev1.Volume{
+		{Name: volumeHost, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: s.HostRoot}}},
+		{Name: volumeMetadata, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: items}}},
+	}
+	if r.ConfigMapName != "" {
+		out = append(out, corev1.Volume{Name: volumeConfig, VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: r.ConfigMapName}},
+		}})
+	}
+	return out
+}
+
+// tolerations let the pods run on cordoned nodes and on nodes that wait for
+// them, and keep them where a node is away for a while, as during a reboot:
+// they are bound to the node, an eviction helps nobody.
+func tolerations(s *Settings, nw *v1alpha1.NodeWright) []corev1.Toleration {
+	out := []corev1.Toleration{
+		{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists},
+		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	}
+	for _, t := range s.Tolerated {
+		out = append(out, corev1.Toleration{
+			Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: t.Effect,
+		})
+	}
+	return append(out, nw.Spec.AdditionalTolerations...)
+}
+
+func resources(r *v1alpha1.ResourceRequirements) corev1.ResourceRequirements {
+	if r == nil || r.CPURequest == nil || r.CPULimit == nil || r.MemoryRequest == nil || r.MemoryLimit == nil {
+		return corev1.ResourceRequirements{}
+	}
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: *r.CPURequest, corev1.ResourceMemory: *r.MemoryRequest},
+		Limits:   corev1.ResourceList{corev1.ResourceCPU: *r.CPULimit, corev1.ResourceMemory: *r.MemoryLimit},
+	}
+}
+
+func fixedResources(cpu, memory string) corev1.ResourceRequirements {
+	list := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}
+	return corev1.ResourceRequirements{Requests: list, Limits: list}
+}
