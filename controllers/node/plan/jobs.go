@@ -30,15 +30,21 @@ func identityOf(node *Node, e *nodestate.PackageStatus) packagejob.Identity {
 	}
 }
 
-// jobOf finds the Job that the entry names.
+// jobOf finds the Job that the entry names. Identities are compared, names only
+// where a Job does not say what it runs: the name is a hash of the identity.
 func (p *planner) jobOf(e *nodestate.PackageStatus) *Job {
-	name, ok := NamedJob(&p.in.Node, e)
-	if !ok {
-		return nil
+	id := identityOf(&p.in.Node, e)
+	for i := range p.in.Jobs {
+		job := &p.in.Jobs[i]
+		if !job.Unreadable && job.Identity == id {
+			return job
+		}
 	}
 	for i := range p.in.Jobs {
-		if p.in.Jobs[i].Name == name {
-			return &p.in.Jobs[i]
+		if job := &p.in.Jobs[i]; job.Unreadable {
+			if name, ok := NamedJob(&p.in.Node, e); ok && name == job.Name {
+				return job
+			}
 		}
 	}
 	return nil
@@ -77,22 +83,15 @@ func (p *planner) deleteJob(job *Job, reason, why string) {
 // endStrayJobs ends unfinished Jobs that no entry names. Jobs of NodeWrights
 // that nobody knows here are left alone: they may be new.
 func (p *planner) endStrayJobs() {
-	named := map[string]bool{}
-	for ref := range p.out.Set.Packages {
-		e := p.out.Set.Packages[ref]
-		if e.State != nodestate.StateInProgress && e.State != nodestate.StateErroring {
-			continue
-		}
-		if name, ok := NamedJob(&p.in.Node, &e); ok {
-			named[name] = true
-		}
-	}
 	for i := range p.in.Jobs {
 		job := &p.in.Jobs[i]
-		if job.Unreadable || job.State != JobUnfinished || named[job.Name] || !p.knows(job.Identity.NodeWright) {
+		if job.Unreadable || job.State != JobUnfinished || !p.knows(job.Identity.NodeWright) {
 			continue
 		}
-		if p.malformed[job.Identity.Ref()] {
+		ref := job.Identity.Ref()
+		e, recorded := p.out.Set.Packages[ref]
+		open := e.State == nodestate.StateInProgress || e.State == nodestate.StateErroring
+		if p.malformed[ref] || recorded && open && identityOf(&p.in.Node, &e) == job.Identity {
 			continue
 		}
 		p.deleteJob(job, ReasonSuperseded, "the record of the node does not name it")

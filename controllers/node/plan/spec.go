@@ -85,4 +85,7 @@ func restartStage(e *nodestate.PackageStatus) nodestate.Stage {
 	return nodestate.StageApply
 }
 
-func equalStatus(a, b *nodestate.PackageStatus) bool { return reflect.DeepEqual(a, b) }
+// equalStatus compares what differs most often first.
+func equalStatus(a, b *nodestate.PackageStatus) bool {
+	return a.Stage == b.Stage && a.State == b.State && a.Run == b.Run && a.Attempt == b.Attempt && reflect.DeepEqual(a, b)
+}
