@@ -1,0 +1,68 @@
+# NodeWright: build, check and try out. `make help` lists the targets.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# One set of build settings everywhere: a build without -trimpath shares no
+# cache with one that has it.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+
+# Nodes of the demo and of the benchmark, packages per NodeWright of the
+# benchmark.
+NODES ?= 20
+PACKAGES ?= 3
+# A manifest of your own for the demo.
+MANIFEST ?=
+# KEEP=1 leaves the demo running and prints its KUBECONFIG.
+KEEP ?=
+# Packages under test, and further arguments of go test.
+PKG ?= ./...
+TESTARGS ?=
+
+##@ General
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*##"; printf "Usage: make TARGET [NAME=value]\n" } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9-]+:.*##/ { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## Build the commands into bin.
+	go build -o bin/ ./cmd/...
+
+##@ Checks
+
+.PHONY: assets
+assets: ## Get the binaries of the local control plane into the cache.
+	@go run ./hack/assets
+
+.PHONY: generate
+generate: ## Generate CRDs, roles, deep copies, apply configurations, reference.
+	@hack/generate.sh
+
+.PHONY: verify
+verify: ## Check generated files, go.mod and formatting; changes nothing.
+	@hack/verify.sh
+
+.PHONY: lint
+lint: ## Run the linters.
+	@lint=$$(hack/tool.sh golangci-lint); $$lint run $(PKG)
+
+.PHONY: test
+test: ## Run all tests. PKG=./apis/... runs some, TESTARGS=-short less.
+	@assets=$$(go run ./hack/assets); sum=$$(hack/tool.sh gotestsum); \
+	KUBEBUILDER_ASSETS=$$assets PATH=$$assets:$$PATH \
+		$$sum --format pkgname --format-hide-empty-pkg -- -timeout 30m $(TESTARGS) $(PKG)
+
+##@ Try out
+
+.PHONY: demo
+demo: ## Roll packages over simulated nodes. NODES=20 MANIFEST=file KEEP=1.
+	@go run ./cmd/devcluster demo --nodes=$(NODES) $(if $(MANIFEST),--manifest=$(MANIFEST)) $(if $(filter-out 0,$(KEEP)),--keep)
+
+.PHONY: bench
+bench: ## Measure convergence. NODES=20 PACKAGES=3.
+	@go run ./test/bench/converge -nodes $(NODES) -packages $(PACKAGES)

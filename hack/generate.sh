@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Generates everything that is generated, in the tree given (default: this one).
+#
+#   hack/generate.sh [DIR]
+#
+# The tools are always those of this tree.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+controller_gen=$("$here/tool.sh" controller-gen)
+cd "${1:-$here/..}"
+
+export CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
+
+echo "generate: deep copies" >&2
+"$controller_gen" object paths=./apis/...
+
+echo "generate: CRDs" >&2
+rm -f config/crd/bases/*.yaml
+"$controller_gen" crd paths=./apis/nodewright/... output:crd:dir=config/crd/bases
+go run ./hack/crdbounds config/crd/bases/*.yaml
+
+echo "generate: apply configurations" >&2
+rm -rf applyconfigs
+"$controller_gen" applyconfiguration paths=./apis/nodewright/...
+
+# Markers of RBAC stand above the reconcilers; there is no role before there is
+# the first of them.
+if grep -rqs '+kubebuilder:rbac' controllers cmd --include='*.go'; then
+  echo "generate: RBAC" >&2
+  "$controller_gen" rbac:roleName=manager-role paths=./controllers/... paths=./cmd/manager/... output:rbac:dir=config/rbac
+fi
+if [[ -d webhooks ]]; then
+  echo "generate: webhooks" >&2
+  "$controller_gen" webhook paths=./webhooks/... output:webhook:dir=config/webhook
+fi
+if [[ -d hack/configdoc ]]; then
+  echo "generate: reference" >&2
+  mkdir -p docs/reference
+  go run ./hack/configdoc -o docs/reference/configuration.md apis/config/v1alpha1
+fi
