@@ -5,9 +5,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// IndexNode is the name of the cache index of Jobs by the node that their pod
-// template names.
-const IndexNode = "spec.template.spec.nodeName"
+const (
+	// IndexNode is the name of the cache index of Jobs by the node that their pod
+	// template names.
+	IndexNode = "spec.template.spec.nodeName"
+	// IndexPodNode is the name of the cache index of pods by their node.
+	IndexPodNode = "spec.nodeName"
+)
 
 // NodeName is the name of the node that the Job runs on. It comes from the pod
 // template, never from a label, whose value may be a hash.
