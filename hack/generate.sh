@@ -26,9 +26,21 @@ rm -rf applyconfigs
 
 # Markers of RBAC stand above the reconcilers; there is no role before there is
 # the first of them.
-if grep -rqs '+kubebuilder:rbac' controllers cmd --include='*.go'; then
+paths=()
+for dir in controllers cmd/manager; do
+  if grep -rqs '+kubebuilder:rbac' "$dir" --include='*.go'; then
+    paths+=("paths=./$dir/...")
+  fi
+done
+if [[ ${#paths[@]} != 0 ]]; then
   echo "generate: RBAC" >&2
-  "$controller_gen" rbac:roleName=manager-role paths=./controllers/... paths=./cmd/manager/... output:rbac:dir=config/rbac
+  rm -f config/rbac/role.yaml
+  "$controller_gen" rbac:roleName=manager-role "${paths[@]}" output:rbac:dir=config/rbac
+  # The generator passes over markers in the comment of a type without a word.
+  if [[ ! -f config/rbac/role.yaml ]]; then
+    echo "generate: no role came of the RBAC markers below ${paths[*]#paths=}: put them above a function, or in a comment of their own" >&2
+    exit 1
+  fi
 fi
 if [[ -d webhooks ]]; then
   echo "generate: webhooks" >&2
