@@ -1,0 +1,1 @@
+@@sim@@ knob("duration") // empty

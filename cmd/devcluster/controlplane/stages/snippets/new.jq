@@ -1,0 +1,1 @@
+.metadata.deletionTimestamp == null and .status.startTime == null and (.status.phase // "Pending") == "Pending"
