@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// quantityPattern admits the quantities that resource.Quantity parses and
-	// writes back in a form that the pattern admits: no sign, since no field of
-	// ours can be negative, and an exponent that is a small whole number.
-	quantityPattern = `^([0-9]{1,18}([.][0-9]{0,18})?|[.][0-9]{1,18})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
+	// quantityPattern admits what resource.Quantity parses: no sign, since no
+	// field of ours can be negative, and an exponent that is a small whole number.
+	// Up to 2^63-1 the form that a client writes back is admitted as well; it can
+	// be longer than what the user wrote, as 115292150460684697600m for .1Ei.
+	quantityPattern = `^([0-9]{1,32}([.][0-9]{0,32})?|[.][0-9]{1,32})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 	// timePattern admits RFC 3339. The format date-time alone admits more, such
 	// as a time without zone.
 	timePattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`

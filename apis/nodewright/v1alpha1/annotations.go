@@ -5,7 +5,7 @@ import (
 )
 
 // Annotations that users put on a NodeWright. Only the value "true" counts.
-// Those under the older prefix are honoured alike.
+// Those under the older prefix are treated alike.
 const (
 	// AnnotationPause holds this NodeWright and all later ones on the nodes it
 	// selects. Running steps are ended with SIGTERM.
