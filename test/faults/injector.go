@@ -1,0 +1,145 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// ErrCut is the error of a request whose connection was cut.
+var ErrCut = errors.New("faults: connection cut")
+
+// Fault is what happens to a request.
+type Fault int
+
+// The faults.
+const (
+	// None lets the request pass.
+	None Fault = iota
+	// Cut lets the request take effect and then loses the answer.
+	Cut
+	// Refuse loses the request before it reaches the server.
+	Refuse
+	// Fail answers 500 without the request reaching the server.
+	Fail
+	// FailLate lets the request take effect and then answers 504.
+	FailLate
+	// Hang lets the request take effect and never answers: the request ends with
+	// its context.
+	Hang
+)
+
+// Injector lets requests fail. The zero value lets all pass.
+type Injector struct {
+	mu   sync.Mutex
+	plan func(*http.Request) Fault
+}
+
+// Plan sets the function that is asked for each request, one at a time; nil
+// lets all pass.
+func (i *Injector) Plan(plan func(*http.Request) Fault) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.plan = plan
+}
+
+// Next lets the next n requests fail that match, and all others pass.
+func (i *Injector) Next(n int, fault Fault, match func(*http.Request) bool) {
+	i.Plan(func(req *http.Request) Fault {
+		if n == 0 || !match(req) {
+			return None
+		}
+		n--
+		return fault
+	})
+}
+
+func (i *Injector) fault(req *http.Request) Fault {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.plan == nil {
+		return None
+	}
+	return i.plan(req)
+}
+
+// Wrap is for rest.Config.Wrap.
+func (i *Injector) Wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		fault := i.fault(req)
+		switch fault {
+		case None:
+			return next.RoundTrip(req)
+		case Refuse:
+			return nil, fmt.Errorf("before the request: %w", ErrCut)
+		case Fail:
+			return answer(req, http.StatusInternalServerError), nil
+		}
+		// The effect must not depend on the caller's patience.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), grace)
+		defer cancel()
+		resp, err := next.RoundTrip(req.Clone(ctx))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			return nil, err
+		}
+		if err := resp.Body.Close(); err != nil {
+			return nil, err
+		}
+		switch fault {
+		case FailLate:
+			return answer(req, http.StatusGatewayTimeout), nil
+		case Hang:
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		default:
+			return nil, fmt.Errorf("after the request: %w", ErrCut)
+		}
+	})
+}
+
+// answer is a response that did not come from the API server.
+func answer(req *http.Request, code int) *http.Response {
+	body := fmt.Appendf(nil, "faults: %d", code)
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Request: req,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        http.Header{"Content-Type": {"text/plain"}},
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+	}
+}
+
+// IsWrite tells whether a request writes the named resource (Request.Name).
+func IsWrite(name string) func(*http.Request) bool {
+	return func(req *http.Request) bool {
+		r := Classify(req)
+		return r.Writes() && r.Name() == name
+	}
+}
+
+// Every is a plan that gives each fault to every n-th request that matches, in
+// turn.
+func Every(n int, match func(*http.Request) bool, faults ...Fault) func(*http.Request) Fault {
+	seen, turn := 0, 0
+	return func(req *http.Request) Fault {
+		if !match(req) {
+			return None
+		}
+		if seen++; seen%n != 0 {
+			return None
+		}
+		turn++
+		return faults[(turn-1)%len(faults)]
+	}
+}
+
+// grace ends a detached request that the server does not answer.
+const grace = 30 * time.Second
