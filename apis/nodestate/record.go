@@ -48,6 +48,12 @@ type Set struct {
 	Raw map[string]string
 }
 
+// Empty tells whether the set has no key at all.
+func (s *Set) Empty() bool {
+	return len(s.Packages)+len(s.Status)+len(s.Slots)+len(s.Cordons)+len(s.DrainStarts)+len(s.Handled)+len(s.LegacySeen)+
+		len(s.JobReports)+len(s.PodReports)+len(s.Batches)+len(s.Legacy)+len(s.Blobs)+len(s.Raw) == 0
+}
+
 // Malformed is a key of the contract whose value cannot be read.
 type Malformed struct {
 	// Key in full, and its raw value.

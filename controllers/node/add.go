@@ -1,0 +1,120 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/node/stagejob"
+)
+
+// Name of the controller, in logs and metrics.
+const Name = "node"
+
+const (
+	// DefaultWorkers is how many nodes are worked on at once.
+	DefaultWorkers = 8
+	// MaxBackoff ends the back-off of a node whose reconcile fails.
+	MaxBackoff = time.Minute
+	// minBackoff begins it.
+	minBackoff = 5 * time.Millisecond
+
+	// DefaultRetryBase and DefaultRetryMax are the wait between attempts.
+	DefaultRetryBase = 10 * time.Second
+	DefaultRetryMax  = 5 * time.Minute
+)
+
+// Writer is what the controller needs of controllers/apply.
+type Writer interface {
+	Read(ctx context.Context, name string, known []string) (view *apply.View, found bool, err error)
+	Apply(ctx context.Context, view *apply.View, set nodestate.Set, unschedulable bool) (apply.Outcome, error)
+	Release(ctx context.Context, view *apply.View) (apply.Outcome, error)
+}
+
+// Options of the controller.
+type Options struct {
+	// Writer of the field manager nodewright-node.
+	Writer Writer
+	// Jobs are the settings of package Jobs, with the operator's namespace.
+	Jobs stagejob.Settings
+	// StageTimeout, RetryLimit and PodStartGrace hold where a NodeWright does not
+	// say otherwise.
+	StageTimeout  time.Duration
+	RetryLimit    int32
+	PodStartGrace time.Duration
+	// RetryBase and RetryMax are the wait before another attempt; defaults
+	// DefaultRetryBase and DefaultRetryMax.
+	RetryBase time.Duration
+	RetryMax  time.Duration
+	// Live reads from the API server; default is the manager's.
+	Live client.Reader
+	// Recorder of events; default is the manager's.
+	Recorder events.EventRecorder
+	// Clock; default is the real one.
+	Clock clock.Clock
+	// Workers is how many nodes are worked on at once; default DefaultWorkers.
+	Workers int
+}
+
+// AddToManager registers the controller.
+func AddToManager(mgr ctrl.Manager, opts Options) error {
+	if opts.Writer == nil {
+		return errors.New("add node controller: writer is required")
+	}
+	opts.fillDefaults(mgr)
+	r := &Reconciler{client: mgr.GetClient(), opts: opts}
+	nodes := handler.EnqueueRequestsFromMapFunc
+	err := builder.ControllerManagedBy(mgr).
+		Named(Name).
+		For(&corev1.Node{}, builder.WithPredicates(nodeChanged())).
+		Watches(&batchv1.Job{}, nodes(nodeOfJob), builder.WithPredicates(jobChanged(opts.Jobs.Namespace))).
+		Watches(&corev1.Pod{}, nodes(nodeOfPod), builder.WithPredicates(podEnded(opts.Jobs.Namespace))).
+		Watches(&v1alpha1.NodeWright{}, nodes(r.nodesOf), builder.WithPredicates(nodeWrightChanged())).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: opts.Workers,
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+				minBackoff, MaxBackoff),
+		}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("add node controller: %w", err)
+	}
+	return nil
+}
+
+func (o *Options) fillDefaults(mgr ctrl.Manager) {
+	if o.Live == nil {
+		o.Live = mgr.GetAPIReader()
+	}
+	if o.Recorder == nil {
+		o.Recorder = mgr.GetEventRecorder("nodewright")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Workers == 0 {
+		o.Workers = DefaultWorkers
+	}
+	if o.RetryBase == 0 {
+		o.RetryBase = DefaultRetryBase
+	}
+	if o.RetryMax == 0 {
+		o.RetryMax = DefaultRetryMax
+	}
+}

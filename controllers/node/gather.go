@@ -1,0 +1,251 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
+	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/node/plan"
+)
+
+// readTimeout bounds a read that waits for the cache to show our own writes.
+const readTimeout = 5 * time.Second
+
+// gathered is the input of the planner, with the objects it was made from.
+type gathered struct {
+	plan.Input
+	view *apply.View
+	// specs are the NodeWrights of the input, by name.
+	specs map[string]*v1alpha1.NodeWright
+}
+
+// gather reads all that the plan of a node follows from. found is false when
+// the node is gone.
+func (r *Reconciler) gather(ctx context.Context, name string) (in *gathered, found bool, err error) {
+	all, err := r.nodeWrights(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	known := make([]string, 0, len(all))
+	for i := range all {
+		known = append(known, all[i].Name)
+	}
+	view, found, err := r.opts.Writer.Read(ctx, name, known)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	in = &gathered{view: view, specs: map[string]*v1alpha1.NodeWright{}}
+	in.Now = r.opts.Clock.Now()
+	in.NextSeq = view.NextSeq
+	in.Record = view.Record
+	in.Node = nodeFacts(view.Node)
+	in.Config = plan.Config{
+		PodStartGrace: r.opts.PodStartGrace, BackoffBase: r.opts.RetryBase, BackoffMax: r.opts.RetryMax,
+	}
+	if err := r.gatherJobs(ctx, in); err != nil {
+		return nil, false, err
+	}
+	concerned := namesOn(&in.Record, in.Jobs)
+	for i := range all {
+		nw := &all[i]
+		selected := selects(nw, view.Node)
+		if !selected && !concerned[nw.Name] {
+			continue
+		}
+		spec, err := r.nodeWrightInput(nw, selected)
+		if err != nil {
+			return nil, false, err
+		}
+		in.specs[nw.Name] = nw
+		in.NodeWrights = append(in.NodeWrights, spec)
+	}
+	return in, true, r.gatherGone(ctx, in, concerned)
+}
+
+func (r *Reconciler) nodeWrights(ctx context.Context) ([]v1alpha1.NodeWright, error) {
+	var list v1alpha1.NodeWrightList
+	if err := r.client.List(ctx, &list, client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodewrights: %w", err)
+	}
+	return list.Items, nil
+}
+
+// gatherGone asks the API server about NodeWrights that left keys here and are
+// not in the cache: only its 404 says that they are gone, since caches of
+// different kinds are not ordered.
+func (r *Reconciler) gatherGone(ctx context.Context, in *gathered, concerned map[string]bool) error {
+	for name := range concerned {
+		if in.specs[name] != nil {
+			continue
+		}
+		var nw metav1.PartialObjectMetadata
+		nw.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeWright"))
+		err := r.opts.Live.Get(ctx, client.ObjectKey{Name: name}, &nw)
+		switch {
+		case apierrors.IsNotFound(err):
+			in.Gone = append(in.Gone, name)
+		case err != nil:
+			return fmt.Errorf("get nodewright %s: %w", name, err)
+		}
+	}
+	slices.Sort(in.Gone)
+	return nil
+}
+
+// namesOn are the names of the NodeWrights that have keys of ours or Jobs on
+// the node.
+func namesOn(rec *nodestate.Record, jobs []plan.Job) map[string]bool {
+	names := map[string]bool{}
+	for ref := range rec.Packages {
+		names[ref.NodeWright] = true
+	}
+	for name := range rec.Status {
+		names[name] = true
+	}
+	for name := range rec.Slots {
+		names[name] = true
+	}
+	for name := range rec.Cordons {
+		names[name] = true
+	}
+	for i := range jobs {
+		if !jobs[i].Unreadable && jobs[i].State == plan.JobUnfinished {
+			names[jobs[i].Identity.NodeWright] = true
+		}
+	}
+	return names
+}
+
+func selects(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
+	// A selector that cannot be read selects nothing; admission and the schema
+	// refuse it.
+	selector, err := metav1.LabelSelectorAsSelector(&nw.Spec.NodeSelectors)
+	return err == nil && selector.Matches(labels.Set(node.Labels))
+}
+
+func nodeFacts(node *corev1.Node) plan.Node {
+	facts := plan.Node{
+		Name: node.Name, UID: string(node.UID), BootID: node.Status.NodeInfo.BootID,
+		Ignored: v1alpha1.NodeIgnored(node.Labels),
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			facts.Unreachable = c.Status == corev1.ConditionUnknown
+		}
+	}
+	return facts
+}
+
+// gatherJobs lists the Jobs of the node, reads those that the record names so
+// that they are not older than our own writes, and finds pods without a Job.
+func (r *Reconciler) gatherJobs(ctx context.Context, in *gathered) error {
+	var list batchv1.JobList
+	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Jobs.Namespace),
+		client.MatchingFields{packagejob.IndexNode: in.Node.Name},
+		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list jobs of node %s: %w", in.Node.Name, err)
+	}
+	jobs := map[string]*batchv1.Job{}
+	for i := range list.Items {
+		if packagejob.Owned(list.Items[i].Labels) {
+			jobs[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	for ref := range in.Record.Packages {
+		e := in.Record.Packages[ref]
+		name, ok := plan.NamedJob(&in.Node, &e)
+		if !ok || e.State == nodestate.StateComplete || e.State == nodestate.StateUnknown {
+			continue
+		}
+		job, err := r.job(ctx, name)
+		if err != nil {
+			return err
+		}
+		delete(jobs, name)
+		if job != nil {
+			jobs[name] = job
+		}
+	}
+	for _, job := range jobs {
+		in.Jobs = append(in.Jobs, jobFacts(job))
+	}
+	slices.SortFunc(in.Jobs, func(a, b plan.Job) int { return cmp.Compare(a.Name, b.Name) })
+	return r.gatherExecutors(ctx, in, jobs)
+}
+
+// job reads a Job, nil if there is none.
+func (r *Reconciler) job(ctx context.Context, name string) (*batchv1.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var job batchv1.Job
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.opts.Jobs.Namespace, Name: name}, &job)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get job %s: %w", name, err)
+	}
+	return &job, nil
+}
+
+func jobFacts(job *batchv1.Job) plan.Job {
+	facts := plan.Job{
+		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
+		DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
+	}
+	id, err := packagejob.Parse(job)
+	if err != nil || !packagejob.Owned(job.Labels) {
+		facts.Unreadable = true
+	}
+	facts.Identity = id
+	switch condition, finished := packagejob.Finished(job); {
+	case !finished:
+	case condition == batchv1.JobComplete:
+		facts.State = plan.JobSucceeded
+	default:
+		facts.State = plan.JobFailed
+	}
+	return facts
+}
+
+// gatherExecutors finds packages with a pod on the node that has not ended and
+// whose Job is gone or finished: it still works in the package's directory.
+func (r *Reconciler) gatherExecutors(ctx context.Context, in *gathered, jobs map[string]*batchv1.Job) error {
+	var pods corev1.PodList
+	err := r.client.List(ctx, &pods, client.InNamespace(r.opts.Jobs.Namespace),
+		client.MatchingFields{packagejob.IndexPodNode: in.Node.Name},
+		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list package pods of node %s: %w", in.Node.Name, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !packagejob.Owned(pod.Labels) {
+			continue
+		}
+		if job := jobs[packagejob.JobOf(pod)]; job != nil {
+			// Of a Job that ended, the pod has ended too, whatever an older cache says.
+			continue
+		}
+		if id, err := packagejob.Parse(pod); err == nil {
+			in.Executors = append(in.Executors, id.Ref())
+		}
+	}
+	slices.SortFunc(in.Executors, nodestate.PackageRef.Compare)
+	in.Executors = slices.Compact(in.Executors)
+	return nil
+}

@@ -1,0 +1,131 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
+	"github.com/nodewright/nodewright/apis/revision"
+	"github.com/nodewright/nodewright/controllers/node/plan"
+	"github.com/nodewright/nodewright/controllers/node/stagejob"
+)
+
+// carryOut brings the Jobs in line with the plan, after the record was
+// written. One Job that fails does not hold back the others.
+func (r *Reconciler) carryOut(ctx context.Context, in *gathered, p *plan.Plan) error {
+	var errs []error
+	for i := range p.Delete {
+		errs = append(errs, r.deleteJob(ctx, in, &p.Delete[i]))
+	}
+	for i := range p.Create {
+		errs = append(errs, r.createJob(ctx, in, &p.Create[i]))
+	}
+	for i := range p.Patch {
+		errs = append(errs, r.patchDeadline(ctx, &p.Patch[i]))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) createJob(ctx context.Context, in *gathered, c *plan.JobCreate) error {
+	nw := in.specs[c.Identity.NodeWright]
+	pkg, ok := nw.Spec.Packages[c.Identity.Package]
+	if !ok {
+		return fmt.Errorf("create job: package %s is not in nodewright %s", c.Identity.Package, nw.Name)
+	}
+	req := &stagejob.Request{
+		Identity: c.Identity, NodeWright: nw, Package: &pkg,
+		Image: c.Image, ContainerSHA: c.ContainerSHA, SpecHash: c.SpecHash,
+		DeadlineSeconds: c.DeadlineSeconds, Order: c.Order, BootID: c.BootID,
+		Labels: in.view.Node.Labels, Annotations: in.view.Node.Annotations,
+	}
+	if c.ConfigHash != "" {
+		req.ConfigMapName = revision.ConfigMapName(nw.Name, nw.UID, c.Identity.Package, c.ConfigHash)
+	}
+	job, dropped, err := stagejob.Build(&r.opts.Jobs, req)
+	if err != nil {
+		return err
+	}
+	err = r.client.Create(ctx, job)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return r.jobExists(ctx, in, nw, job.Name, c)
+	case err != nil:
+		r.event(in, nw, true, eventJobRefused, fmt.Sprintf("package %s, stage %s: %v", c.Identity.Package, c.Identity.Stage, err))
+		return fmt.Errorf("create job %s: %w", job.Name, err)
+	}
+	logf.FromContext(ctx).V(2).Info("created job", "job", job.Name, "package", c.Identity.Package,
+		"stage", c.Identity.Stage, "run", c.Identity.Run, "attempt", c.Identity.Attempt)
+	if len(dropped) > 0 {
+		r.event(in, nw, true, eventMetadataDropped, fmt.Sprintf(
+			"annotations of the node are too large for package %s and were left out of its metadata: %v", c.Identity.Package, dropped))
+	}
+	return nil
+}
+
+// jobExists looks at a Job that was there before we created it. The name
+// follows from the record, so an earlier pass created it and the cache shows it
+// soon; what else carries the name is never adopted.
+func (r *Reconciler) jobExists(ctx context.Context, in *gathered, nw *v1alpha1.NodeWright, name string, c *plan.JobCreate) error {
+	var job batchv1.Job
+	err := r.opts.Live.Get(ctx, client.ObjectKey{Namespace: r.opts.Jobs.Namespace, Name: name}, &job)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("create job %s: it existed and is gone: %w", name, err)
+	}
+	if err != nil {
+		return fmt.Errorf("get job %s: %w", name, err)
+	}
+	if id, err := packagejob.Parse(&job); err == nil && id == c.Identity && packagejob.Owned(job.Labels) {
+		return nil
+	}
+	message := fmt.Sprintf("Job %s exists and does not run package %s: delete it so that stage %s can run", name, c.Identity.Package, c.Identity.Stage)
+	r.event(in, nw, true, plan.ReasonJobNameTaken, message)
+	return errors.New(message)
+}
+
+// deleteJob ends a Job and waits for its pods: the Job stays until they are
+// gone.
+func (r *Reconciler) deleteJob(ctx context.Context, in *gathered, d *plan.JobDelete) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.opts.Jobs.Namespace, Name: d.Name}}
+	uid := types.UID(d.UID)
+	err := r.client.Delete(ctx, job, client.Preconditions{UID: &uid},
+		client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete job %s: %w", d.Name, err)
+	}
+	logf.FromContext(ctx).Info("deleted job", "job", d.Name, "reason", d.Reason)
+	if nw := in.specs[d.NodeWright]; nw != nil {
+		r.event(in, nw, false, d.Reason, d.Message)
+	}
+	return nil
+}
+
+func (r *Reconciler) patchDeadline(ctx context.Context, d *plan.JobDeadline) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.opts.Jobs.Namespace, Name: d.Name}}
+	seconds := "null"
+	if d.DeadlineSeconds != nil {
+		seconds = strconv.FormatInt(*d.DeadlineSeconds, 10)
+	}
+	// The UID makes it this very Job: another of the name answers 409.
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"activeDeadlineSeconds":%s}}`, d.UID, seconds)
+	err := r.client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(patch)))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("patch deadline of job %s: %w", d.Name, err)
+	}
+	return nil
+}

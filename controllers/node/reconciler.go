@@ -1,0 +1,86 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/node/plan"
+)
+
+// Reconciler runs packages on one node per request.
+//
+// Nodes are read and patched, never created: an apply to a node that is gone
+// must fail.
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+// Jobs of packages are ours from creation to the end. No delete of collections.
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete,namespace=nodewright
+// Pods are looked at for what still runs on a node; no exec, no create.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=nodewright
+// +kubebuilder:rbac:groups=nodewright.nvidia.com,resources=nodewrights,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+type Reconciler struct {
+	client client.Client
+	opts   Options
+}
+
+// Reconcile brings one node a step further: read, plan, record, then Jobs.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	log := logf.FromContext(ctx)
+	in, found, err := r.gather(ctx, req.Name)
+	if err != nil || !found {
+		return ctrl.Result{}, err
+	}
+	p := plan.Compute(in.Input)
+
+	outcome, err := r.write(ctx, in, &p)
+	if err != nil {
+		return ctrl.Result{}, r.reportRefusal(ctx, in, err)
+	}
+	switch outcome {
+	case apply.NodeGone:
+		return ctrl.Result{}, nil
+	case apply.Written:
+		log.Info("recorded", "node", req.Name, "seq", in.NextSeq)
+		observeTransitions(&in.Record.Set, &p.Set)
+	}
+	if err := r.carryOut(ctx, in, &p); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.tell(in, &p)
+	result := ctrl.Result{}
+	if !p.NextCheck.IsZero() {
+		result.RequeueAfter = max(p.NextCheck.Sub(r.opts.Clock.Now()), minBackoff)
+	}
+	return result, nil
+}
+
+// write records the plan. Where nothing of ours is left to speak of, also the
+// fence goes; before that it must stay, so that no run repeats.
+func (r *Reconciler) write(ctx context.Context, in *gathered, p *plan.Plan) (apply.Outcome, error) {
+	if len(in.NodeWrights) == 0 && len(in.Jobs) == 0 && p.Set.Empty() {
+		return r.opts.Writer.Release(ctx, in.view)
+	}
+	return r.opts.Writer.Apply(ctx, in.view, p.Set, len(p.Set.Cordons) > 0)
+}
+
+// reportRefusal tells the user where the record cannot be written for want of
+// room. Trying again does not help: the next change of the node does.
+func (r *Reconciler) reportRefusal(ctx context.Context, in *gathered, err error) error {
+	var share *nodestate.ShareError
+	var room *apply.NoRoomError
+	if !errors.As(err, &share) && !errors.As(err, &room) {
+		return fmt.Errorf("record node %s: %w", in.Node.Name, err)
+	}
+	logf.FromContext(ctx).Error(err, "record does not fit", "node", in.Node.Name)
+	for _, nw := range in.specs {
+		r.event(in, nw, true, eventNoRoom, err.Error())
+	}
+	return nil
+}

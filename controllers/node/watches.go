@@ -1,0 +1,165 @@
+package node
+
+import (
+	"context"
+	"maps"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
+)
+
+// nodeChanged lets through what a plan can depend on: heartbeats of a fleet
+// would keep all workers busy.
+func nodeChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*corev1.Node)
+			after, okAfter := e.ObjectNew.(*corev1.Node)
+			if !okBefore || !okAfter {
+				return true
+			}
+			return before.UID != after.UID || nodeFacts(before) != nodeFacts(after) ||
+				before.Spec.Unschedulable != after.Spec.Unschedulable ||
+				!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
+				!maps.Equal(before.Labels, after.Labels) || contractChanged(before.Annotations, after.Annotations)
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// contractChanged tells whether a key of the contract differs.
+func contractChanged(before, after map[string]string) bool {
+	for _, pair := range [][2]map[string]string{{before, after}, {after, before}} {
+		for key, value := range pair[0] {
+			if other, ok := pair[1][key]; ok && other == value {
+				continue
+			}
+			if _, ours := nodestate.ParseKey(key); ours {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// jobChanged lets through the ends of Jobs of the operator, and what a user
+// did to them.
+func jobChanged(namespace string) predicate.Predicate {
+	ours := func(o client.Object) bool { return o.GetNamespace() == namespace && packagejob.Owned(o.GetLabels()) }
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return ours(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return ours(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*batchv1.Job)
+			after, okAfter := e.ObjectNew.(*batchv1.Job)
+			if !okBefore || !okAfter || !ours(after) {
+				return false
+			}
+			return !equality.Semantic.DeepEqual(jobFacts(before), jobFacts(after))
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// podEnded lets through pods that stop being an executor.
+func podEnded(namespace string) predicate.Predicate {
+	ended := func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	}
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			return e.Object.GetNamespace() == namespace && packagejob.Owned(e.Object.GetLabels())
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*corev1.Pod)
+			after, okAfter := e.ObjectNew.(*corev1.Pod)
+			return okBefore && okAfter && after.Namespace == namespace && packagejob.Owned(after.Labels) &&
+				!ended(before) && ended(after)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// nodeWrightChanged lets through changes of spec, annotations and deletion,
+// not of status.
+func nodeWrightChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+				e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+				(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) ||
+				!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+func nodeOfJob(_ context.Context, o client.Object) []reconcile.Request {
+	job, ok := o.(*batchv1.Job)
+	if !ok {
+		return nil
+	}
+	return request(packagejob.NodeName(job))
+}
+
+func nodeOfPod(_ context.Context, o client.Object) []reconcile.Request {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	return request(pod.Spec.NodeName)
+}
+
+func request(node string) []reconcile.Request {
+	if node == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: node}}}
+}
+
+// nodesOf are the nodes that a NodeWright selects or has keys on.
+func (r *Reconciler) nodesOf(ctx context.Context, o client.Object) []reconcile.Request {
+	nw, ok := o.(*v1alpha1.NodeWright)
+	if !ok {
+		return nil
+	}
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy); err != nil {
+		logf.FromContext(ctx).Error(err, "list nodes of nodewright", "nodewright", nw.Name)
+		return nil
+	}
+	status := nodestate.NewKey(nodestate.KindStatus, nw.Name).String()
+	slot := nodestate.NewKey(nodestate.KindSlot, nw.Name).String()
+	var out []reconcile.Request
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		_, hasStatus := node.Annotations[status]
+		_, hasSlot := node.Annotations[slot]
+		if hasStatus || hasSlot || selects(nw, node) || hasEntries(node, nw.Name) {
+			out = append(out, request(node.Name)...)
+		}
+	}
+	return out
+}
+
+func hasEntries(node *corev1.Node, nodeWright string) bool {
+	for key := range node.Annotations {
+		if k, ok := nodestate.ParseKey(key); ok && k.Package != "" && (k.NodeWright == nodeWright || k.Hash != "") {
+			return true
+		}
+	}
+	return false
+}
