@@ -128,13 +128,15 @@ func (d *downloader) download(ctx context.Context, r release, target string) err
 	if err != nil {
 		return err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	raw, err := os.OpenFile(target+".download", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("create download file: %w", err)
 	}
-	defer os.Remove(raw.Name())
-	defer raw.Close()
+	defer func() {
+		_ = raw.Close()
+		_ = os.Remove(raw.Name())
+	}()
 	hash := sha256.New()
 	n, err := io.Copy(io.MultiWriter(raw, hash), io.LimitReader(body, maxBinaryBytes))
 	if err != nil {
@@ -167,7 +169,7 @@ func (d *downloader) fetchSum(ctx context.Context, r release) (string, error) {
 		}
 		return "", err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	document, err := io.ReadAll(io.LimitReader(body, maxChecksumBytes))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", address, err)
@@ -197,7 +199,7 @@ func get(ctx context.Context, address string, headerTimeout time.Duration) (io.R
 		cancel(nil)
 		return nil, fmt.Errorf("get %s: %w", address, err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request) //nolint:bodyclose // the caller closes it, through cancelBody
 	if err != nil {
 		var named *url.Error
 		if cause := context.Cause(ctx); cause != nil {

@@ -202,7 +202,7 @@ type source struct {
 // fill tries the sources in order until one gives a binary of the right version, and moves that to stored.
 func fill(ctx context.Context, from []source, c Component, stored string, p *progress) error {
 	temp := fmt.Sprintf("%s.%d.tmp", stored, os.Getpid())
-	defer os.Remove(temp)
+	defer func() { _ = os.Remove(temp) }() // gone already if all went well
 	var failures []string
 	for _, s := range from {
 		p.start(s.name)

@@ -247,7 +247,7 @@ func TestEnsureBuildsWhenNoServerAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { silent.Close() })
+	t.Cleanup(func() { _ = silent.Close() })
 	cases := map[string]string{
 		"connection refused": "http://127.0.0.1:1",
 		"no answer":          "http://" + silent.Addr().String(),
@@ -288,7 +288,7 @@ func TestUnreachableServerIsProbedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { silent.Close() })
+	t.Cleanup(func() { _ = silent.Close() })
 	downloads := newDownloader("http://" + silent.Addr().String())
 	r := component(t, "kwok").release("linux", "amd64")
 	began := time.Now()

@@ -32,7 +32,7 @@ func copyLocal(ctx context.Context, dir string, c Component, target string) erro
 	if err != nil {
 		return fmt.Errorf("open binary: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	return writeBinary(file, target)
 }
 

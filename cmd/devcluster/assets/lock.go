@@ -33,7 +33,7 @@ func lock(ctx context.Context, path string, out io.Writer) (func(), error) {
 		}
 		if !waiting {
 			waiting = true
-			fmt.Fprintf(out, "assets: waiting for another run that holds %s\n", path)
+			_, _ = fmt.Fprintf(out, "assets: waiting for another run that holds %s\n", path)
 		}
 		select {
 		case <-ctx.Done():

@@ -29,7 +29,8 @@ func newProgress(out io.Writer, c Component, number, total int) *progress {
 func (p *progress) line(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.out, "%s %s\n", p.prefix, fmt.Sprintf(format, args...))
+	// Lost lines about progress are no reason to stop.
+	_, _ = fmt.Fprintf(p.out, "%s %s\n", p.prefix, fmt.Sprintf(format, args...))
 }
 
 // start begins the work with one source. Every start is followed by failed or done.

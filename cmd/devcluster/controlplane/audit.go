@@ -63,7 +63,7 @@ func ReadAuditLog(path string, visit func(AuditEvent)) error {
 	if err != nil {
 		return fmt.Errorf("read audit log: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	reader := bufio.NewReader(file)
 	for {
 		raw, err := reader.ReadBytes('\n')

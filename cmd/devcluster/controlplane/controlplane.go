@@ -28,7 +28,6 @@ type ControlPlane struct {
 
 	mu        sync.Mutex
 	kwok      *Process
-	kwokRuns  int
 	processes []*Process
 
 	stopOnce sync.Once
@@ -68,7 +67,7 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 		}
 	}
 	if cp.opts.Kwok {
-		return cp.StartKwok(ctx)
+		return cp.startKwok(ctx)
 	}
 	return nil
 }
@@ -84,6 +83,10 @@ func (cp *ControlPlane) stop() error {
 	processes := slices.Clone(cp.processes)
 	cp.mu.Unlock()
 	var errs []error
+	if cp.kwok != nil {
+		// A paused process does not see that it is to end.
+		errs = append(errs, cp.ResumeKwok())
+	}
 	// The last started first: it may need those before it to end well.
 	for _, p := range slices.Backward(processes) {
 		errs = append(errs, p.Stop())

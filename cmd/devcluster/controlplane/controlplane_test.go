@@ -159,6 +159,9 @@ func TestStopLeavesNothing(t *testing.T) {
 	if pids["sleeper"] != p.Pid() {
 		t.Errorf("the sleeper is %d, want %d", pids["sleeper"], p.Pid())
 	}
+	if err := cp.PauseKwok(); err != nil { // a paused process must end as well
+		t.Error(err)
+	}
 	reservations := cp.guard.portReservations()
 	if len(reservations) != 3 { // API server, etcd for clients, etcd for peers
 		t.Errorf("envtest reserved %q, want three ports", reservations)
@@ -192,7 +195,7 @@ func TestKilledParentLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stdin.Close()
+	defer func() { _ = stdin.Close() }()
 	stdout, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -41,8 +41,7 @@ func (cp *ControlPlane) startEnvironment(ctx context.Context) error {
 	case err = <-result:
 	case <-ctx.Done():
 		// envtest cannot be cancelled. Once nothing can start any more its attempts fail at once.
-		err = errors.Join(context.Cause(ctx), cp.guard.killAll())
-		<-result
+		err = errors.Join(context.Cause(ctx), cp.guard.killAll(), <-result)
 	}
 	if err != nil {
 		return fmt.Errorf("start API server and etcd: %w: etcd, %s\nkube-apiserver, %s", err,

@@ -11,9 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"syscall"
 )
 
 const (
@@ -25,8 +23,6 @@ const (
 	kwokName = "kwok"
 	// kwokPortTries is how often another port is tried for kwok's health endpoint.
 	kwokPortTries = 3
-	// nodeLeaseNamespace is where kubelets, and kwok in their place, keep their leases.
-	nodeLeaseNamespace = "kube-node-lease"
 )
 
 // kwokConfig heads the configuration file. More workers than the default of 4: the API server answers them in milliseconds.
@@ -38,26 +34,10 @@ options:
   nodeLeaseParallelism: 16
 `
 
-var errKwokRuns = errors.New("kwok runs already")
+var errNoKwok = errors.New("this control plane has no kwok")
 
-// StartKwok starts kwok, which Start does with Options.Kwok, again after StopKwok. The nodes of the former one are taken over at once.
-func (cp *ControlPlane) StartKwok(ctx context.Context) error {
-	cp.mu.Lock()
-	defer cp.mu.Unlock()
-	if cp.kwok != nil {
-		return fmt.Errorf("start kwok: %w", errKwokRuns)
-	}
-	if cp.kwokRuns > 0 {
-		// Otherwise the new kwok waits until the leases of the former one are over.
-		client, err := coordinationv1client.NewForConfig(cp.Config())
-		if err != nil {
-			return fmt.Errorf("start kwok: %w", err)
-		}
-		err = client.Leases(nodeLeaseNamespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-		if err != nil {
-			return fmt.Errorf("start kwok: delete leases: %w", err)
-		}
-	}
+// startKwok starts kwok and waits until it watches.
+func (cp *ControlPlane) startKwok(ctx context.Context) error {
 	config, err := cp.writeKwokConfig()
 	if err != nil {
 		return fmt.Errorf("start kwok: %w", err)
@@ -69,8 +49,9 @@ func (cp *ControlPlane) StartKwok(ctx context.Context) error {
 	for try := 1; ; try++ {
 		p, err := cp.tryKwok(ctx, config, user.KubeconfigFile)
 		if err == nil {
+			cp.mu.Lock()
+			defer cp.mu.Unlock()
 			cp.kwok, cp.processes = p, append(cp.processes, p)
-			cp.kwokRuns++
 			return nil
 		}
 		if try == kwokPortTries || !strings.Contains(err.Error(), "address already in use") {
@@ -79,16 +60,23 @@ func (cp *ControlPlane) StartKwok(ctx context.Context) error {
 	}
 }
 
-// StopKwok ends kwok: from now on no node sends heartbeats and no pod moves, as if all kubelets were gone.
-func (cp *ControlPlane) StopKwok() error {
+// PauseKwok stops kwok where it is: from now on no node sends heartbeats and no pod moves, as if all kubelets were cut off. After
+// 50 s (400 s with Options.HighScale) nodes become Unknown, with a controller manager.
+//
+// It is a stop signal and not an end: a kwok that starts while there are pods on its nodes may forget them (it looks for the node's
+// lease in a cache that does not have it yet).
+func (cp *ControlPlane) PauseKwok() error { return cp.signalKwok(syscall.SIGSTOP) }
+
+// ResumeKwok lets kwok go on after PauseKwok.
+func (cp *ControlPlane) ResumeKwok() error { return cp.signalKwok(syscall.SIGCONT) }
+
+func (cp *ControlPlane) signalKwok(signal os.Signal) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	if cp.kwok == nil {
-		return nil
+		return errNoKwok
 	}
-	err := cp.kwok.Stop()
-	cp.kwok = nil
-	return err
+	return cp.kwok.Signal(signal)
 }
 
 func (cp *ControlPlane) writeKwokConfig() (string, error) {
