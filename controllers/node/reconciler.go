@@ -14,17 +14,17 @@ import (
 	"github.com/nodewright/nodewright/controllers/node/plan"
 )
 
-// Reconciler runs packages on one node per request.
-//
 // Nodes are read and patched, never created: an apply to a node that is gone
 // must fail.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 // Jobs of packages are ours from creation to the end. No delete of collections.
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete,namespace=nodewright
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete,namespace=system
 // Pods are looked at for what still runs on a node; no exec, no create.
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=nodewright
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=system
 // +kubebuilder:rbac:groups=nodewright.nvidia.com,resources=nodewrights,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler runs packages on one node per request.
 type Reconciler struct {
 	client client.Client
 	opts   Options

@@ -1,0 +1,219 @@
+// Package operator installs and runs this operator on a control plane of
+// package controlplane, from the source of this module: what the demo and the
+// benchmark share.
+//
+// The operator runs as a process of its own, as the user that its service
+// account is in a cluster, with the rights that config/rbac gives it.
+package operator
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
+)
+
+const (
+	// Namespace of the operator and of package Jobs.
+	Namespace = "nodewright-system"
+	// User is the operator's service account as the API server knows it.
+	User = "system:serviceaccount:" + Namespace + ":nodewright-manager"
+
+	// overlay has all of config but the Deployment.
+	overlay = "config/overlays/devcluster"
+)
+
+// userGroups are the groups of a service account.
+var userGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + Namespace, "system:authenticated"}
+
+// Options of an installation.
+type Options struct {
+	// Root of this module's source.
+	Root string
+	// Configuration of the manager as YAML.
+	Configuration string
+	// LogLevel of the manager; 0 shows changes of state only.
+	LogLevel int
+	// Restarted is called when the operator ended and is started again; may be nil.
+	Restarted func(err error)
+}
+
+// Operator is an installed operator.
+type Operator struct {
+	cp     *controlplane.ControlPlane
+	opts   Options
+	binary string
+	user   *controlplane.User
+	config string
+
+	failed chan error
+
+	mu      sync.Mutex
+	process *controlplane.Process
+	// begun is when the process was started, early how many in a row ended soon.
+	begun   time.Time
+	early   int
+	stopped bool
+	wg      sync.WaitGroup
+}
+
+const (
+	// soon and maxEarly tell a manager that cannot work at all from one that was
+	// killed: that many in a row that lived shorter are not started again.
+	soon     = 3 * time.Second
+	maxEarly = 3
+)
+
+// Install builds the manager and applies CRDs and RBAC, as a user would.
+func Install(ctx context.Context, cp *controlplane.ControlPlane, opts Options) (*Operator, error) {
+	o := &Operator{
+		cp: cp, opts: opts,
+		binary: filepath.Join(cp.Dir(), "manager"),
+		config: filepath.Join(cp.Dir(), "manager.yaml"),
+		failed: make(chan error, 1),
+	}
+	if err := o.build(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := o.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(opts.Root, overlay)); err != nil {
+		return nil, fmt.Errorf("install operator: %w", err)
+	}
+	user, err := cp.AddUser(User, userGroups...)
+	if err != nil {
+		return nil, fmt.Errorf("install operator: %w", err)
+	}
+	o.user = user
+	if err := os.WriteFile(o.config, []byte(opts.Configuration), 0o600); err != nil {
+		return nil, fmt.Errorf("install operator: %w", err)
+	}
+	return o, nil
+}
+
+func (o *Operator) build(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", o.binary, "./cmd/manager")
+	cmd.Dir = o.opts.Root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build manager: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Kubectl runs kubectl as administrator and returns what it printed. The error
+// carries what it said.
+func (o *Operator) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return Kubectl(ctx, o.cp, args...)
+}
+
+// Kubectl runs the control plane's kubectl as administrator.
+func Kubectl(ctx context.Context, cp *controlplane.ControlPlane, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(cp.AssetsDir(), "kubectl"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cp.KubeconfigFile())
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("kubectl %v: %w: %s", args, err, bytes.TrimSpace(errOut.Bytes()))
+	}
+	return out.String(), nil
+}
+
+// Start runs the operator until Stop. If it ends by itself it is started
+// again, as a kubelet would.
+func (o *Operator) Start() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stopped, o.early = false, 0
+	return o.start()
+}
+
+func (o *Operator) start() error {
+	p, err := o.cp.Run(controlplane.Command{
+		Name: "manager", Path: o.binary,
+		Args: []string{
+			"--config", o.config, "--kubeconfig", o.user.KubeconfigFile, "--namespace", Namespace,
+			"--log-format", "console", "--log-level", fmt.Sprint(o.opts.LogLevel),
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("start operator: %w", err)
+	}
+	o.process, o.begun = p, time.Now()
+	o.wg.Go(func() { o.watch(p) })
+	return nil
+}
+
+func (o *Operator) watch(p *controlplane.Process) {
+	<-p.Done()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stopped || o.process != p {
+		return
+	}
+	if o.early++; time.Since(o.begun) > soon {
+		o.early = 0
+	}
+	ended := fmt.Errorf("operator ended (%s)", p.State())
+	if o.early >= maxEarly {
+		o.failed <- fmt.Errorf("%w %d times within %s of its start:\n%s", ended, o.early, soon, tail(p.LogFile()))
+		return
+	}
+	if err := o.start(); err != nil {
+		o.failed <- err
+		return
+	}
+	if o.opts.Restarted != nil {
+		o.opts.Restarted(ended)
+	}
+}
+
+// Failed says once why the operator is not started any more.
+func (o *Operator) Failed() <-chan error { return o.failed }
+
+// tail is the end of a log.
+func tail(file string) string {
+	const shown = 2 << 10
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-shown):])
+}
+
+// Process is the running process.
+func (o *Operator) Process() *controlplane.Process {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.process
+}
+
+// Kill ends the operator as kill -9 does; it is started again.
+func (o *Operator) Kill() error {
+	if err := syscall.Kill(o.Process().Pid(), syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill operator: %w", err)
+	}
+	return nil
+}
+
+// Stop ends the operator. It may be started again.
+func (o *Operator) Stop() error {
+	o.mu.Lock()
+	o.stopped = true
+	p := o.process
+	o.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	err := p.Stop()
+	o.wg.Wait()
+	o.mu.Lock()
+	o.process = nil
+	o.mu.Unlock()
+	return err
+}
