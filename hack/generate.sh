@@ -46,8 +46,5 @@ if [[ -d webhooks ]]; then
   echo "generate: webhooks" >&2
   "$controller_gen" webhook paths=./webhooks/... output:webhook:dir=config/webhook
 fi
-if [[ -d hack/configdoc ]]; then
-  echo "generate: reference" >&2
-  mkdir -p docs/reference
-  go run ./hack/configdoc -o docs/reference/configuration.md apis/config/v1alpha1
-fi
+echo "generate: reference" >&2
+go run ./hack/reference .

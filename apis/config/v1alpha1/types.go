@@ -77,23 +77,26 @@ type ManagerConfiguration struct {
 // JobTTL is how long finished Jobs are kept, by outcome: 1m to 2147483647s. It
 // cannot be switched off.
 type JobTTL struct {
-	// succeeded. Default 1h.
+	// succeeded is for Jobs that succeeded: 1m to 2147483647s; 0 is refused.
+	// Default 1h.
 	Succeeded *metav1.Duration `json:"succeeded,omitempty"`
-	// failed. Default 24h.
+	// failed is for Jobs that failed: 1m to 2147483647s; 0 is refused. Default
+	// 24h.
 	Failed *metav1.Duration `json:"failed,omitempty"`
 }
 
 // Retry limits attempts that fail.
 type Retry struct {
-	// limit is how many more attempts follow the first failure, 0 to 100. Default
-	// 3.
+	// limit is how many more attempts follow the first failure, 0 to 100. 0: the
+	// first failure is final. Default 3.
 	Limit *int32 `json:"limit,omitempty"`
 }
 
 // Disruption limits how many nodes may be unavailable at once, whoever caused
 // it.
 type Disruption struct {
-	// maxUnavailable of all nodes, a count or a percent as 10%. Left out: no limit.
+	// maxUnavailable of all nodes, a count or a percent as 10%. 0: no node is
+	// interrupted. Left out: no limit.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// groups have limits of their own besides.
 	Groups []DisruptionGroup `json:"groups,omitempty"`
@@ -156,10 +159,10 @@ type LeaderElection struct {
 
 // Concurrency is how many nodes the controllers work on at once, 1 to 256.
 type Concurrency struct {
-	// node runs packages. Default 16.
+	// node is for running packages, 1 to 256. Default 16.
 	Node *int32 `json:"node,omitempty"`
-	// job records finished Jobs, at least 4. Default 8.
+	// job is for recording finished Jobs, 4 to 256. Default 8.
 	Job *int32 `json:"job,omitempty"`
-	// pod reports pods that cannot start, at least 4. Default 4.
+	// pod is for reporting pods that cannot start, 4 to 256. Default 4.
 	Pod *int32 `json:"pod,omitempty"`
 }
