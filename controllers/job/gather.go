@@ -1,0 +1,134 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/packagejob"
+	"github.com/nodewright/nodewright/controllers/job/plan"
+)
+
+// maxLogError bounds what a message says about a log that cannot be read, in
+// bytes.
+const maxLogError = 96
+
+// jobs lists the package Jobs of the node from the cache. They must not be
+// changed.
+func (r *Reconciler) jobs(ctx context.Context, node string) ([]*batchv1.Job, error) {
+	var list batchv1.JobList
+	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace),
+		client.MatchingFields{packagejob.IndexNode: node},
+		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs of node %s: %w", node, err)
+	}
+	jobs := make([]*batchv1.Job, 0, len(list.Items))
+	for i := range list.Items {
+		if packagejob.Owned(list.Items[i].Labels) {
+			jobs = append(jobs, &list.Items[i])
+		}
+	}
+	return jobs, nil
+}
+
+// look takes note of what unfinished Jobs show that their end will hide, and
+// gives what was seen of all Jobs of the node so far, by UID.
+func (r *Reconciler) look(ctx context.Context, node *corev1.Node, jobs []*batchv1.Job) (map[string]plan.Sighting, error) {
+	before := r.sightings.of(node.Name)
+	pods, err := r.pods(ctx, node.Name, jobs)
+	if err != nil {
+		return before, err
+	}
+	after := map[string]plan.Sighting{}
+	for _, job := range jobs {
+		seen, log := plan.See(before[string(job.UID)], job, pods, unreachable(node))
+		if log != nil {
+			// What cannot be read now is missing in the report.
+			seen.LogTail, _ = r.tail(ctx, log)
+		}
+		if seen != (plan.Sighting{}) {
+			after[string(job.UID)] = seen
+		}
+	}
+	r.sightings.set(node.Name, after)
+	return after, nil
+}
+
+// pods lists the package pods of the node from the cache, if a Job of them may
+// still run. They must not be changed.
+func (r *Reconciler) pods(ctx context.Context, node string, jobs []*batchv1.Job) ([]*corev1.Pod, error) {
+	running := slices.ContainsFunc(jobs, func(job *batchv1.Job) bool {
+		_, finished := packagejob.Finished(job)
+		return !finished
+	})
+	if !running {
+		return nil, nil
+	}
+	var list corev1.PodList
+	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace),
+		client.MatchingFields{packagejob.IndexPodNode: node},
+		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list package pods of node %s: %w", node, err)
+	}
+	pods := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		pods = append(pods, &list.Items[i])
+	}
+	return pods, nil
+}
+
+// evidence makes the report of a failed attempt from what is left of it. Pods
+// are read from the API server: the cache may not have their end yet.
+func (r *Reconciler) evidence(
+	ctx context.Context, a *plan.Attempt, node *corev1.Node, seen plan.Sighting,
+) (plan.Finding, error) {
+	listCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var pods corev1.PodList
+	err := r.opts.Live.List(listCtx, &pods, client.InNamespace(r.opts.Namespace),
+		client.MatchingLabels{batchv1.JobNameLabel: a.Job.Name})
+	if err != nil {
+		return plan.Finding{}, fmt.Errorf("list pods of job %s: %w", a.Job.Name, err)
+	}
+	finding := plan.Evidence(&plan.Facts{
+		Attempt: *a, Pods: pods.Items, Sighting: seen, Unreachable: unreachable(node),
+		Now: metav1.NewTime(r.opts.Clock.Now()),
+	})
+	finding.Report.LogTail = seen.LogTail
+	if finding.Log == nil {
+		return finding, nil
+	}
+	tail, err := r.tail(ctx, finding.Log)
+	switch {
+	case err == nil:
+		finding.Report.LogTail = tail
+	case finding.Report.LogTail == "":
+		finding.Report.Message += "; its log cannot be read: " + nodestate.CapString(err.Error(), maxLogError)
+	}
+	return finding, nil
+}
+
+func (r *Reconciler) tail(ctx context.Context, log *plan.LogSource) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	tail, err := r.opts.Logs.Tail(ctx, r.opts.Namespace, log.Pod, log.Container)
+	return nodestate.CapTail(tail, nodestate.MaxLogTail), err
+}
+
+// unreachable tells whether nobody knows what runs on the node.
+func unreachable(node *corev1.Node) bool {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionUnknown
+		}
+	}
+	return false
+}
