@@ -17,14 +17,17 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
 	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
 )
 
 const (
 	// Namespace of the operator and of package Jobs.
 	Namespace = "nodewright-system"
-	// User is the operator's service account as the API server knows it.
-	User = "system:serviceaccount:" + Namespace + ":nodewright-manager"
+	// UserName is the operator's service account as the API server knows it.
+	UserName = "system:serviceaccount:" + Namespace + ":nodewright-manager"
 
 	// overlay has all of config but the Deployment.
 	overlay = "config/overlays/devcluster"
@@ -39,6 +42,9 @@ type Options struct {
 	Root string
 	// Configuration of the manager as YAML.
 	Configuration string
+	// Server makes the operator speak to another address than the API server's, as
+	// a proxy that knows who it is; without credentials.
+	Server string
 	// LogLevel of the manager; 0 shows changes of state only.
 	LogLevel int
 	// Restarted is called when the operator ended and is started again; may be nil.
@@ -51,7 +57,9 @@ type Operator struct {
 	opts   Options
 	binary string
 	user   *controlplane.User
-	config string
+	// kubeconfig is the file that the process reads.
+	kubeconfig string
+	config     string
 
 	failed chan error
 
@@ -85,16 +93,34 @@ func Install(ctx context.Context, cp *controlplane.ControlPlane, opts Options) (
 	if _, err := o.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(opts.Root, overlay)); err != nil {
 		return nil, fmt.Errorf("install operator: %w", err)
 	}
-	user, err := cp.AddUser(User, userGroups...)
+	user, err := cp.AddUser(UserName, userGroups...)
 	if err != nil {
 		return nil, fmt.Errorf("install operator: %w", err)
 	}
-	o.user = user
+	o.user, o.kubeconfig = user, user.KubeconfigFile
+	if opts.Server != "" {
+		if err := o.throughServer(); err != nil {
+			return nil, fmt.Errorf("install operator: %w", err)
+		}
+	}
 	if err := os.WriteFile(o.config, []byte(opts.Configuration), 0o600); err != nil {
 		return nil, fmt.Errorf("install operator: %w", err)
 	}
 	return o, nil
 }
+
+// throughServer writes a kubeconfig that names the server alone.
+func (o *Operator) throughServer() error {
+	o.kubeconfig = filepath.Join(o.cp.Dir(), "manager-server.kubeconfig")
+	return clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"server": {Server: o.opts.Server}},
+		Contexts:       map[string]*clientcmdapi.Context{"server": {Cluster: "server"}},
+		CurrentContext: "server",
+	}, o.kubeconfig)
+}
+
+// User is who the operator is to the API server.
+func (o *Operator) User() *controlplane.User { return o.user }
 
 func (o *Operator) build(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", o.binary, "./cmd/manager")
@@ -137,7 +163,7 @@ func (o *Operator) start() error {
 	p, err := o.cp.Run(controlplane.Command{
 		Name: "manager", Path: o.binary,
 		Args: []string{
-			"--config", o.config, "--kubeconfig", o.user.KubeconfigFile, "--namespace", Namespace,
+			"--config", o.config, "--kubeconfig", o.kubeconfig, "--namespace", Namespace,
 			"--log-format", "console", "--log-level", fmt.Sprint(o.opts.LogLevel),
 		},
 	})

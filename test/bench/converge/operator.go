@@ -196,7 +196,7 @@ func (b *bench) cleanUp(ctx context.Context, op *operator.Operator) error {
 func (b *bench) audited() (map[string]int, error) {
 	out := map[string]int{}
 	err := controlplane.ReadAuditLog(b.cp.AuditLog(), func(e controlplane.AuditEvent) {
-		if e.User == operator.User && e.Resource != "leases" {
+		if e.User == operator.UserName && e.Resource != "leases" {
 			out[e.Resource]++
 		}
 	})
