@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// What apiVersion and kind of a configuration file say.
 const (
-	// APIVersion and Kind head a configuration file.
 	APIVersion = "config.nodewright.nvidia.com/v1alpha1"
 	Kind       = "ManagerConfiguration"
 )
