@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nodewright/nodewright/cmd/devcluster/assets"
 	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
 	"github.com/nodewright/nodewright/cmd/devcluster/operator"
 )
@@ -39,6 +40,9 @@ health:
   bindAddress: "0"
 `
 
+// manyNodes is from where on the control plane is set up for scale.
+const manyNodes = 1000
+
 // ErrNotComplete says that the rollout was not complete in time.
 var ErrNotComplete = errors.New("rollout is not complete")
 
@@ -48,7 +52,11 @@ func Run(ctx context.Context, opts Options) (err error) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(opts.Out, format+"\n", args...) }
 	began := time.Now()
 	say("starting etcd, kube-apiserver, kube-controller-manager and kwok")
-	cp, err := controlplane.Start(ctx, controlplane.Options{ControllerManager: true, Kwok: true})
+	cp, err := controlplane.Start(ctx, controlplane.Options{
+		ControllerManager: true, Kwok: true, HighScale: opts.Nodes >= manyNodes,
+		// The first time this may build the control plane, and says so.
+		Assets: assets.Options{Out: opts.Out},
+	})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/cmd/devcluster/assets"
 	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
 	"github.com/nodewright/nodewright/cmd/devcluster/operator"
 )
@@ -20,7 +21,7 @@ const (
 	agentImage     = "nodewright.example/agent:7.0.0"
 	metricsAddress = "127.0.0.1:18443"
 	// manyNodes is from where on the control plane is set up for scale.
-	manyNodes = 2000
+	manyNodes = 1000
 )
 
 type benchOptions struct {
@@ -44,6 +45,7 @@ func measure(ctx context.Context, o benchOptions) (_ *Result, err error) {
 	progress("starting a control plane")
 	cp, err := controlplane.Start(ctx, controlplane.Options{
 		ControllerManager: true, Kwok: true, Audit: true, HighScale: o.nodes >= manyNodes,
+		Assets: assets.Options{Out: os.Stderr},
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,326 @@
+package stress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/packagejob"
+	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
+	"github.com/nodewright/nodewright/cmd/devcluster/operator"
+	"github.com/nodewright/nodewright/test/faults"
+)
+
+const (
+	stressNodes = 50
+	packages    = 4
+	limit       = 5 * time.Minute
+)
+
+var nodeWrights = []string{"alpha", "beta"}
+
+// TestStress is the claim of this project: whatever happens, no stage that was
+// recorded complete runs again, and no key goes back.
+func TestStress(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	for _, tc := range []struct {
+		name string
+		plan func(*rand.Rand) func(*http.Request) faults.Fault
+		// conflicts says that no reconcile may fail at all.
+		clean bool
+	}{
+		{"restarts and a hostile writer", nil, true},
+		{"requests fail or lose their answer", failing, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) { stress(t, random, tc.plan, tc.clean) })
+	}
+}
+
+// failing lets one write of 12 fail: refused, answered 500, or cut off after
+// it took effect.
+func failing(random *rand.Rand) func(*http.Request) faults.Fault {
+	kinds := []faults.Fault{faults.Fail, faults.Cut, faults.Refuse, faults.FailLate}
+	return func(req *http.Request) faults.Fault {
+		if r := faults.Classify(req); !r.Writes() || random.IntN(12) != 0 {
+			return faults.None
+		}
+		return kinds[random.IntN(len(kinds))]
+	}
+}
+
+func stress(t *testing.T, random *rand.Rand, plan func(*rand.Rand) func(*http.Request) faults.Fault, clean bool) {
+	ctx, cancel := context.WithTimeout(t.Context(), limit+2*time.Minute)
+	defer cancel()
+	bed := startBed(ctx, t)
+	if plan != nil {
+		bed.proxy.injector.Plan(plan(random))
+	}
+	past := newHistory()
+	if err := past.follow(ctx, bed.cs); err != nil {
+		t.Fatal(err)
+	}
+	writer := &hostile{cs: bed.cs, nodes: bed.nodes, random: rand.New(rand.NewPCG(random.Uint64(), 2))}
+	hostileCtx, stopHostile := context.WithCancel(ctx)
+	defer stopHostile()
+	go writer.run(hostileCtx)
+
+	if err := bed.op.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := bed.op.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	manifest := filepath.Join(bed.cp.Dir(), "stress.yaml")
+	if err := os.WriteFile(manifest, []byte(manifests(random)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bed.op.Kubectl(ctx, "apply", "--server-side", "-f", manifest); err != nil {
+		t.Fatal(err)
+	}
+
+	bed.waitShare(ctx, t, 0.2)
+	t.Log("stopping the operator and starting it again")
+	if err := errors.Join(bed.op.Stop(), bed.op.Start()); err != nil {
+		t.Fatal(err)
+	}
+	bed.waitShare(ctx, t, 0.6)
+	t.Log("kill -9")
+	if err := bed.op.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	bed.waitShare(ctx, t, 1)
+	stopHostile()
+	bed.check(ctx, t, past, writer, clean)
+}
+
+// bed is a control plane with nodes, and an operator behind a proxy.
+type bed struct {
+	cp    *controlplane.ControlPlane
+	op    *operator.Operator
+	cs    kubernetes.Interface
+	proxy *proxy
+	nodes []string
+	kills atomic.Int32
+}
+
+func startBed(ctx context.Context, t *testing.T) *bed {
+	t.Helper()
+	cp, err := controlplane.Start(ctx, controlplane.Options{ControllerManager: true, Kwok: true, PodDuration: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cp.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &bed{cp: cp, proxy: startProxy(t)}
+	b.op, err = operator.Install(ctx, cp, operator.Options{
+		Root: filepath.Join("..", ".."), Configuration: managerConfiguration, Server: b.proxy.address,
+		Restarted: func(err error) { b.kills.Add(1); t.Log(err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.proxy.serve(b.op.User().Config); err != nil {
+		t.Fatal(err)
+	}
+	if b.cs, err = kubernetes.NewForConfig(cp.Config()); err != nil {
+		t.Fatal(err)
+	}
+	if b.nodes, err = controlplane.CreateNodes(ctx, cp.Config(), stressNodes, controlplane.NodeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+const managerConfiguration = `apiVersion: config.nodewright.nvidia.com/v1alpha1
+kind: ManagerConfiguration
+agentImage: nodewright.example/agent:7.0.0
+metrics:
+  bindAddress: "0"
+health:
+  bindAddress: "0"
+`
+
+// manifests are two NodeWrights whose packages fail at random, once or twice,
+// on some of the nodes.
+func manifests(random *rand.Rand) string {
+	var b strings.Builder
+	for _, name := range nodeWrights {
+		fmt.Fprintf(&b, "---\napiVersion: nodewright.nvidia.com/v1alpha1\nkind: NodeWright\nmetadata:\n  name: %s\nspec:\n  packages:\n", name)
+		for i := range packages {
+			fmt.Fprintf(&b, "    p%c:\n      version: 1.0.%d\n      image: nodewright.example/p%c\n", 'a'+i, i, 'a'+i)
+			if i > 0 && random.IntN(2) == 0 {
+				fmt.Fprintf(&b, "      dependsOn:\n        pa: 1.0.0\n")
+			}
+			outcome := []string{"fail", "fail", "reject"}[random.IntN(3)]
+			fmt.Fprintf(&b, "      env:\n      - {name: SIM_OUTCOME, value: %s}\n      - {name: SIM_ATTEMPTS, value: \"1\"}\n"+
+				"      - {name: SIM_NODES, value: \"%d$\"}\n      - {name: SIM_STAGES, value: %s}\n",
+				outcome, random.IntN(10), []string{"apply", "config"}[random.IntN(2)])
+		}
+	}
+	return b.String()
+}
+
+// waitShare waits until this share of all entries is complete at the last
+// stage.
+func (b *bed) waitShare(ctx context.Context, t *testing.T, share float64) {
+	t.Helper()
+	want := int(share * float64(stressNodes*packages*len(nodeWrights)))
+	var complete int
+	var open []string
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		select {
+		case err := <-b.op.Failed():
+			return false, err
+		default:
+		}
+		nodes, err := b.cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		complete, open = count(nodes.Items)
+		return complete >= want, nil
+	})
+	if err != nil {
+		t.Fatalf("wait for %d complete entries, %d are: %v\nopen: %v\nlog of the operator: %s",
+			want, complete, err, open[:min(len(open), 10)], b.logTail())
+	}
+	t.Logf("%d entries are complete", complete)
+}
+
+func count(nodes []corev1.Node) (complete int, open []string) {
+	for i := range nodes {
+		rec := nodestate.Decode(nodes[i].Annotations, nodeWrights)
+		for _, nw := range nodeWrights {
+			for p := range packages {
+				ref := nodestate.PackageRef{NodeWright: nw, Package: fmt.Sprintf("p%c", 'a'+p)}
+				e, ok := rec.Packages[ref]
+				if ok && e.Complete(nodestate.StageConfig) {
+					complete++
+				} else {
+					open = append(open, fmt.Sprintf("%s %v %s %s %s", nodes[i].Name, ref, place(&e), e.Reason, e.Message))
+				}
+			}
+		}
+	}
+	slices.Sort(open)
+	return complete, open
+}
+
+func (b *bed) logTail() string {
+	data, err := os.ReadFile(filepath.Join(b.cp.LogDir(), "manager.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-4000):])
+}
+
+// check holds what was seen against what must be.
+func (b *bed) check(ctx context.Context, t *testing.T, past *history, writer *hostile, clean bool) {
+	t.Helper()
+	b.checkJobs(ctx, t)
+	past.mu.Lock()
+	defer past.mu.Unlock()
+	for i, fault := range past.faults {
+		if i == 20 {
+			t.Errorf("and %d more", len(past.faults)-i)
+			break
+		}
+		t.Error(fault)
+	}
+	if n := writer.writes.Load(); n < 500 {
+		t.Errorf("the hostile writer wrote %d times only", n)
+	}
+	if n := writer.errs.Load(); n > 0 {
+		t.Errorf("the hostile writer failed %d times: somebody blocks writes of others", n)
+	}
+	if b.kills.Load() != 1 {
+		t.Errorf("the operator was started again %d times, want once after kill -9", b.kills.Load())
+	}
+	conflicts := b.proxy.counter.Snapshot().Conflicts()
+	t.Logf("%d changes of nodes seen, hostile writer wrote %d times, %d conflicts", past.events, writer.writes.Load(), conflicts)
+	if !clean {
+		return
+	}
+	if conflicts > 0 {
+		t.Errorf("%d writes were answered with a conflict", conflicts)
+	}
+	log, err := os.ReadFile(filepath.Join(b.cp.LogDir(), "manager.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, "Reconciler error") {
+			t.Errorf("reconcile error: %s", line)
+		}
+	}
+}
+
+// checkJobs wants one Job that succeeded for each stage on each node, and none
+// that was created after it.
+func (b *bed) checkJobs(ctx context.Context, t *testing.T) {
+	t.Helper()
+	jobs, err := b.cs.BatchV1().Jobs(operator.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type stage struct {
+		node, nodeWright, pkg string
+		stage                 nodestate.Stage
+	}
+	succeeded := map[stage][]packagejob.Identity{}
+	attempts := map[stage]int32{}
+	for i := range jobs.Items {
+		id, err := packagejob.Parse(&jobs.Items[i])
+		if err != nil {
+			t.Errorf("job %s: %v", jobs.Items[i].Name, err)
+			continue
+		}
+		at := stage{id.Node, id.NodeWright, id.Package, id.Stage}
+		attempts[at] = max(attempts[at], id.Attempt)
+		if condition, _ := packagejob.Finished(&jobs.Items[i]); condition == batchv1.JobComplete {
+			succeeded[at] = append(succeeded[at], id)
+		}
+	}
+	if want := stressNodes * packages * len(nodeWrights) * 2; len(succeeded) != want {
+		t.Errorf("%d stages have a job that succeeded, want %d", len(succeeded), want)
+	}
+	retried := 0
+	for at, ids := range succeeded {
+		if len(ids) != 1 {
+			t.Errorf("stage %v ran to its end %d times: %v", at, len(ids), ids)
+		}
+		if ids[0].Attempt != attempts[at] {
+			t.Errorf("stage %v succeeded at attempt %d, and attempt %d was started all the same", at, ids[0].Attempt, attempts[at])
+		}
+		if attempts[at] > 1 {
+			retried++
+		}
+	}
+	if retried == 0 {
+		t.Error("no stage was retried: the simulation let nothing fail")
+	}
+	t.Logf("%d jobs, %d stages retried", len(jobs.Items), retried)
+}
