@@ -1,0 +1,93 @@
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+)
+
+// Reasons why a node gets no slot, besides those of v1alpha1.
+const (
+	// ReasonNodeUnreachable: the Ready condition is Unknown.
+	ReasonNodeUnreachable = "NodeUnreachable"
+	// ReasonNodeNotReady: the Ready condition is False.
+	ReasonNodeNotReady = "NodeNotReady"
+)
+
+// member is a node with what follows from it.
+type member struct {
+	*Node
+	// active: selected and not ignored.
+	active bool
+	// slot: a slot is in use.
+	slot bool
+	// complete for the present revision.
+	complete bool
+	// counts against the ceiling.
+	counts bool
+	// obstacle is the reason why the node gets no slot; empty for none.
+	obstacle string
+	// wants a grant: it never had one for this revision, or asks for another.
+	wants bool
+}
+
+func (p *planner) classify(n *Node) member {
+	m := member{Node: n, active: n.Selected && !n.Ignored}
+	// A grant that cannot be read may be in use, unless the node gave a slot back.
+	m.slot = n.Batch != nil && n.Batch.Holds(n.Slot) ||
+		n.BatchUnreadable && (n.Slot == nil || n.Slot.State != nodestate.SlotReleased)
+	// A slot in use means that the word may be about an earlier revision.
+	m.complete = m.active && !m.slot && p.ours(n.Batch) && n.Word == nodestate.StatusComplete
+	m.counts = m.slot || m.active && !m.complete && (n.Word == nodestate.StatusErroring || n.Cordoned)
+	if m.active && !m.complete {
+		m.obstacle = p.obstacle(n)
+	}
+	m.wants = m.active && !m.slot && !m.complete && (!p.ours(n.Batch) || retryWanted(n))
+	return m
+}
+
+// retryWanted tells whether the node gave its slot back and asks for another
+// one for the same revision.
+func retryWanted(n *Node) bool {
+	return n.Slot != nil && n.Slot.ID == n.Batch.ID && n.Slot.Reason == nodestate.SlotRetryWanted
+}
+
+func (p *planner) obstacle(n *Node) string {
+	switch {
+	case n.BatchUnreadable:
+		return v1alpha1.ReasonMalformed
+	case n.Ready == corev1.ConditionUnknown:
+		return ReasonNodeUnreachable
+	case n.Ready == corev1.ConditionFalse && !p.nw.Spec.RuntimeRequired:
+		// A package may be what makes a new node ready, where nothing else may run
+		// before it.
+		return ReasonNodeNotReady
+	case n.Word == nodestate.StatusBlocked:
+		return v1alpha1.ReasonNodesBlocked
+	case n.Refused != "":
+		return v1alpha1.ReasonNoRoom
+	default:
+		return ""
+	}
+}
+
+// word is what the node counts as. It is the node's own word, but for a word
+// that is about an earlier revision and for what the node cannot know.
+func (m *member) word() nodestate.StatusWord {
+	switch m.Word {
+	case nodestate.StatusErroring, nodestate.StatusBlocked, nodestate.StatusPaused,
+		nodestate.StatusDisabled, nodestate.StatusUnknown:
+		return m.Word
+	}
+	switch {
+	case m.complete:
+		return nodestate.StatusComplete
+	case m.slot, m.Word == nodestate.StatusInProgress:
+		return nodestate.StatusInProgress
+	case m.obstacle != "":
+		return nodestate.StatusBlocked
+	default:
+		return nodestate.StatusWaiting
+	}
+}

@@ -1,0 +1,143 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+)
+
+// report makes the status. It comes from one generation of the spec, and says
+// complete only of nodes that gave their slot back for the revision of that
+// spec, so a gate that waits for it never passes too early.
+func (p *planner) report() {
+	s := &p.out.Status
+	s.ObservedGeneration = p.nw.Generation
+	s.Rollout = p.revision
+	s.NextOrder = p.out.NextOrder
+	s.PackageList = strings.Join(p.nw.Spec.PackageNames(), ",")
+	for i := range p.members {
+		if m := &p.members[i]; m.active {
+			s.Nodes.Count(m.word(), 1)
+		}
+	}
+	c := &p.compartment
+	s.NodesInProgress = int32(c.slots)
+	s.CompleteNodes = fmt.Sprintf("%d/%d", c.complete, c.matched)
+	s.Compartments = []v1alpha1.CompartmentStatus{{
+		Name: c.name, Matched: int32(c.matched), Ceiling: int32(c.ceiling),
+		InProgress: int32(c.counting), Complete: int32(c.complete),
+		ProgressPercent: int32(c.complete * 100 / max(c.matched, 1)),
+	}}
+	p.findProblems()
+	standing := p.standing()
+	s.Status = p.word(standing)
+	p.out.AllComplete = p.ready() && c.slots == 0
+	p.conditions(standing)
+	p.finishConditions()
+	p.findEvents()
+}
+
+// ready tells whether every selected node is complete for the present spec. A
+// node that is no longer selected and still holds a slot does not matter here,
+// only for the ceiling.
+func (p *planner) ready() bool {
+	return p.nw.DeletionTimestamp == nil && p.held == "" && p.in.Invalid == "" &&
+		p.compartment.complete == p.compartment.matched
+}
+
+// standing says where the rollout as a whole stands and what it waits for.
+type standing struct {
+	reason  string
+	message string
+}
+
+func (p *planner) standing() standing {
+	c, n := &p.compartment, &p.out.Status.Nodes
+	progress := fmt.Sprintf("%d of %s complete", c.complete, nodes(c.matched))
+	switch {
+	case p.nw.DeletionTimestamp != nil:
+		return standing{v1alpha1.ReasonDeleting, "the records of the NodeWright are taken off the nodes; the packages stay on the hosts"}
+	case p.held != "":
+		return standing{v1alpha1.ReasonNotSupported, p.held + p.stillRunning()}
+	case p.in.Invalid != "":
+		return standing{v1alpha1.ReasonInvalidSpec, p.in.Invalid + p.stillRunning()}
+	case p.nw.Disabled():
+		return standing{v1alpha1.ReasonDisabled, fmt.Sprintf(
+			"disabled by annotation, no stage is started until it is removed; %s%s", progress, p.stillRunning())}
+	case p.nw.Paused():
+		return standing{v1alpha1.ReasonPaused, fmt.Sprintf(
+			"paused by annotation, no stage is started until it is removed; %s%s", progress, p.stillRunning())}
+	case c.matched == 0:
+		return standing{v1alpha1.ReasonNoNodes, "no node is selected, or all that are carry the ignore label"}
+	case p.ready():
+		return standing{v1alpha1.ReasonComplete, progress}
+	case c.slots > 0:
+		return standing{v1alpha1.ReasonRollingOut, fmt.Sprintf("%s, %s a slot", progress, holdNodes(c.slots))}
+	case p.usedUp():
+		return standing{v1alpha1.ReasonBudgetUsedUp, p.usedUpMessage()}
+	case n.Erroring > 0:
+		return standing{v1alpha1.ReasonNodesErroring, fmt.Sprintf("%s, %s erroring", progress, areNodes(int(n.Erroring)))}
+	case n.Blocked > 0:
+		reason, message := p.blockedReason()
+		return standing{reason, fmt.Sprintf("%s, %s", progress, message)}
+	default:
+		return standing{v1alpha1.ReasonRollingOut, progress}
+	}
+}
+
+// stillRunning says what goes on although no stage is started any more.
+func (p *planner) stillRunning() string {
+	if p.compartment.slots == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s a slot: a stage that runs there already runs to its end", holdNodes(p.compartment.slots))
+}
+
+func holdNodes(n int) string {
+	if n == 1 {
+		return "1 node holds"
+	}
+	return fmt.Sprintf("%d nodes hold", n)
+}
+
+// usedUp tells whether nodes wait although no slot is in use: all the ceiling
+// allows is taken by nodes that nobody works on.
+func (p *planner) usedUp() bool { return p.waiting > 0 && p.compartment.slots == 0 }
+
+func (p *planner) usedUpMessage() string {
+	c := &p.compartment
+	if c.ceiling == 0 {
+		return fmt.Sprintf("interruptionBudget allows no node: %s waiting; raise it to go on", areNodes(p.waiting))
+	}
+	return fmt.Sprintf("interruptionBudget allows %s and %s erroring or cordoned: %s waiting until they are repaired, or the budget is raised",
+		nodes(c.ceiling), areNodes(c.counting), areNodes(p.waiting))
+}
+
+// word sums all nodes up.
+func (p *planner) word(at standing) nodestate.StatusWord {
+	n := &p.out.Status.Nodes
+	switch at.reason {
+	case v1alpha1.ReasonNotSupported, v1alpha1.ReasonInvalidSpec:
+		return nodestate.StatusBlocked
+	case v1alpha1.ReasonDisabled:
+		return nodestate.StatusDisabled
+	case v1alpha1.ReasonPaused:
+		return nodestate.StatusPaused
+	case v1alpha1.ReasonComplete, v1alpha1.ReasonNoNodes:
+		return nodestate.StatusComplete
+	}
+	switch {
+	case n.Erroring > 0:
+		return nodestate.StatusErroring
+	case p.nw.DeletionTimestamp != nil, p.compartment.slots > 0, n.InProgress > 0:
+		return nodestate.StatusInProgress
+	case n.Unknown > 0:
+		return nodestate.StatusUnknown
+	case n.Blocked > 0, p.usedUp():
+		return nodestate.StatusBlocked
+	default:
+		return nodestate.StatusWaiting
+	}
+}
