@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -90,21 +92,17 @@ func (w *Writer) write(ctx context.Context, view *View, want intent) (string, er
 			return "", err
 		}
 	}
-	if view.Node.Spec.Unschedulable && !want.unschedulable &&
-		answer.Spec != nil && answer.Spec.Unschedulable != nil && *answer.Spec.Unschedulable {
+	if !want.unschedulable && view.Node.Spec.Unschedulable && answer.Spec.Unschedulable {
 		log.FromContext(ctx).V(2).Info("The node stays cordoned, since somebody else cordoned it too",
 			"node", klog.KObj(view.Node))
 	}
-	if answer.ResourceVersion == nil {
-		return "", fmt.Errorf("apply to node %s: the answer has no resourceVersion", view.Node.Name)
-	}
-	return *answer.ResourceVersion, nil
+	return answer.ResourceVersion, nil
 }
 
 // reclaim removes keys that other managers hold too: they wrote them before we
 // did, or somebody reset managedFields. Such keys do not go when we leave them
 // out, so they get another value first, which makes us their only holder.
-func (w *Writer) reclaim(ctx context.Context, view *View, want, left intent) (*corev1ac.NodeApplyConfiguration, error) {
+func (w *Writer) reclaim(ctx context.Context, view *View, want, left intent) (*corev1.Node, error) {
 	log.FromContext(ctx).Info("Taking back keys that others hold too",
 		"node", klog.KObj(view.Node), "manager", w.owner, "keys", left.keys())
 	reclaims.WithLabelValues(string(w.owner)).Inc()
@@ -125,13 +123,20 @@ func (w *Writer) reclaim(ctx context.Context, view *View, want, left intent) (*c
 	return answer, nil
 }
 
-// send makes one request. It is forced: who owns a key is settled.
-func (w *Writer) send(ctx context.Context, view *View, want intent) (*corev1ac.NodeApplyConfiguration, error) {
+// send makes one request, and gives the node as it was stored. The apply is
+// forced: who owns a key is settled.
+func (w *Writer) send(ctx context.Context, view *View, want intent) (*corev1.Node, error) {
+	body, err := want.body(view.Node)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	c := want.configuration(view.Node)
-	if err := w.client.Apply(ctx, c, client.FieldOwner(w.owner), client.ForceOwnership); err != nil {
+	answer := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: view.Node.Name}}
+	// Not client.Apply: it would encode the body itself, see escapeForYAML.
+	patch := client.RawPatch(types.ApplyYAMLPatchType, body)
+	if err := w.client.Patch(ctx, answer, patch, client.FieldOwner(w.owner), client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("apply to node %s as %s: %w", view.Node.Name, w.owner, err)
 	}
-	return c, nil
+	return answer, nil
 }

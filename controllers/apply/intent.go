@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodestate/managers"
@@ -30,23 +29,6 @@ func (in intent) numbered(seq int64) intent {
 		in.annotations[in.owner.SeqKey()] = nodestate.FormatSeq(seq)
 	}
 	return in
-}
-
-// configuration is the body of the request: the keys, name and UID, and nothing
-// else. It is new for each request, since the client writes the answer into it.
-// Without the UID an apply to a deleted node would create an empty one.
-func (in intent) configuration(node *corev1.Node) *corev1ac.NodeApplyConfiguration {
-	c := corev1ac.Node(node.Name).WithUID(node.UID)
-	if len(in.annotations) > 0 {
-		c.WithAnnotations(in.annotations)
-	}
-	if len(in.labels) > 0 {
-		c.WithLabels(in.labels)
-	}
-	if in.unschedulable {
-		c.WithSpec(corev1ac.NodeSpec().WithUnschedulable(true))
-	}
-	return c
 }
 
 // stands tells whether the node is as intended, in values and in ownership, so
@@ -97,7 +79,7 @@ func nonNil(m map[string]string) map[string]string {
 
 // leftIn are keys of the owner that stand in the answer to an apply of this
 // intent although it left them out: somebody else holds them.
-func (in intent) leftIn(answer *corev1ac.NodeApplyConfiguration) intent {
+func (in intent) leftIn(answer *corev1.Node) intent {
 	return intent{
 		owner:       in.owner,
 		annotations: without(owned(answer.Annotations, in.owner, ownsAnnotation), in.annotations),

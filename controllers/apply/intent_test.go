@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 )
@@ -131,61 +130,16 @@ func TestIntentStands(t *testing.T) {
 	}
 }
 
-// The body of a request holds the keys, name and UID, and nothing else: a field
-// with a zero value would be taken from its owner.
-func TestConfigurationBody(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: "n1", UID: "u1", ResourceVersion: "5",
-		Labels: map[string]string{"theirs": "x"}, Annotations: map[string]string{"example.com/theirs": "x"},
-	}, Spec: corev1.NodeSpec{ProviderID: "p", Unschedulable: true}}
-	cases := map[string]struct {
-		want intent
-		body string
-	}{
-		"annotation": {
-			intent{annotations: map[string]string{"a": "1"}},
-			`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u1","annotations":{"a":"1"}}}`,
-		},
-		"label and cordon": {
-			intent{annotations: map[string]string{"a": "1"}, labels: map[string]string{"b": "2"}, unschedulable: true},
-			`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u1","labels":{"b":"2"},"annotations":{"a":"1"}},"spec":{"unschedulable":true}}`,
-		},
-		"nothing": {
-			intent{},
-			`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u1"}}`,
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			body, err := json.Marshal(tc.want.configuration(node))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.body, string(body)); diff != "" {
-				t.Errorf("body (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestConfigurationIsNew(t *testing.T) {
-	want := intent{annotations: map[string]string{"a": "1"}, labels: map[string]string{"b": "2"}}
-	c := want.configuration(&corev1.Node{})
-	c.Annotations["from the answer"], c.Labels["from the answer"] = "x", "x"
-	if len(want.annotations) != 1 || len(want.labels) != 1 {
-		t.Errorf("the answer got into the intent: %v, %v", want.annotations, want.labels)
-	}
-}
-
 func TestLeftIn(t *testing.T) {
 	want := intent{
 		owner:       nodestate.OwnerNode,
 		annotations: map[string]string{seqKey: "2", slotKey: "{}"},
 		labels:      map[string]string{},
 	}
-	answer := corev1ac.Node("n1").
-		WithAnnotations(map[string]string{seqKey: "2", slotKey: "{}", statusKey: "waiting", batchKey: "{}", "theirs": "x"}).
-		WithLabels(map[string]string{statusKey: "waiting", "theirs": "x"})
+	answer := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{seqKey: "2", slotKey: "{}", statusKey: "waiting", batchKey: "{}", "theirs": "x"},
+		Labels:      map[string]string{statusKey: "waiting", "theirs": "x"},
+	}}
 	left := want.leftIn(answer)
 	if diff := cmp.Diff(map[string]string{statusKey: "waiting"}, left.annotations); diff != "" {
 		t.Errorf("annotations left (-want +got):\n%s", diff)
