@@ -69,3 +69,21 @@ func Unused(rec *nodestate.Record) bool {
 	return len(rec.Packages) == 0 && len(rec.Status) == 0 && len(rec.Slots) == 0 &&
 		len(rec.Batches) == 0 && len(rec.Malformed) == 0
 }
+
+// LeftAlone tells whether an update took the last keys of a NodeWright off a
+// node on which the owner still has its number: the owner may now give the node
+// up, as Unused says.
+func LeftAlone(before, after map[string]string, owner nodestate.Owner) bool {
+	if _, numbered := after[owner.SeqKey()]; !numbered {
+		return false
+	}
+	for key := range before {
+		if _, stays := after[key]; stays {
+			continue
+		}
+		if k, ours := nodestate.ParseKey(key); ours && (k.Kind == nodestate.KindStatus || k.Kind == nodestate.KindBatch) {
+			return true
+		}
+	}
+	return false
+}

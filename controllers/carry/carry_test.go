@@ -99,3 +99,37 @@ func TestUnused(t *testing.T) {
 		})
 	}
 }
+
+func TestLeftAlone(t *testing.T) {
+	t.Parallel()
+	const prefix = nodestate.Prefix
+	seq, status, batch, state := prefix+"seq_job", prefix+"status_a", prefix+"batch_a", prefix+"nodeState_a_pa"
+	set := func(keys ...string) map[string]string {
+		m := map[string]string{"example.com/x": ""}
+		for _, k := range keys {
+			m[k] = "x"
+		}
+		return m
+	}
+	for name, tc := range map[string]struct {
+		before, after map[string]string
+		want          bool
+	}{
+		"nothing changes":      {before: set(seq, status, batch), after: set(seq, status, batch)},
+		"status goes":          {before: set(seq, status, batch), after: set(seq, batch), want: true},
+		"batch goes":           {before: set(seq, batch), after: set(seq), want: true},
+		"no number of ours":    {before: set(batch), after: set()},
+		"number of another":    {before: set(prefix+"seq_pod", batch), after: set(prefix + "seq_pod")},
+		"a record goes":        {before: set(seq, state, batch), after: set(seq, batch)},
+		"status comes":         {before: set(seq), after: set(seq, status)},
+		"a foreign key goes":   {before: map[string]string{seq: "1", "example.com/y": ""}, after: map[string]string{seq: "1"}},
+		"status value changes": {before: map[string]string{seq: "1", status: "complete"}, after: map[string]string{seq: "1", status: "paused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := carry.LeftAlone(tc.before, tc.after, nodestate.OwnerJob); got != tc.want {
+				t.Errorf("LeftAlone() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/packagejob"
+	"github.com/nodewright/nodewright/controllers/carry"
 )
 
 // nodeChanged lets through what the plan depends on: the record of packages,
@@ -28,7 +29,8 @@ func nodeChanged() predicate.Predicate {
 				return false
 			}
 			return before.UID != after.UID || unreachable(before) != unreachable(after) ||
-				differ(before.Annotations, after.Annotations) || differ(after.Annotations, before.Annotations)
+				differ(before.Annotations, after.Annotations) || differ(after.Annotations, before.Annotations) ||
+				carry.LeftAlone(before.Annotations, after.Annotations, nodestate.OwnerJob)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
