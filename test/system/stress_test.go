@@ -1,4 +1,4 @@
-package stress
+package system
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,11 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/packagejob"
-	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
 	"github.com/nodewright/nodewright/cmd/devcluster/operator"
 	"github.com/nodewright/nodewright/test/faults"
 )
@@ -69,7 +66,8 @@ func failing(random *rand.Rand) func(*http.Request) faults.Fault {
 func stress(t *testing.T, random *rand.Rand, plan func(*rand.Rand) func(*http.Request) faults.Fault, clean bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit+2*time.Minute)
 	defer cancel()
-	bed := startBed(ctx, t)
+	bed := startBed(ctx, t, managerConfiguration)
+	bed.createNodes(ctx, t, stressNodes)
 	if plan != nil {
 		bed.proxy.injector.Plan(plan(random))
 	}
@@ -82,21 +80,8 @@ func stress(t *testing.T, random *rand.Rand, plan func(*rand.Rand) func(*http.Re
 	defer stopHostile()
 	go writer.run(hostileCtx)
 
-	if err := bed.op.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := bed.op.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	manifest := filepath.Join(bed.cp.Dir(), "stress.yaml")
-	if err := os.WriteFile(manifest, []byte(manifests(random)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bed.op.Kubectl(ctx, "apply", "--server-side", "-f", manifest); err != nil {
-		t.Fatal(err)
-	}
+	bed.start(t)
+	bed.apply(ctx, t, manifests(random))
 
 	bed.waitShare(ctx, t, 0.2)
 	t.Log("stopping the operator and starting it again")
@@ -112,56 +97,6 @@ func stress(t *testing.T, random *rand.Rand, plan func(*rand.Rand) func(*http.Re
 	stopHostile()
 	bed.check(ctx, t, past, writer, clean)
 }
-
-// bed is a control plane with nodes, and an operator behind a proxy.
-type bed struct {
-	cp    *controlplane.ControlPlane
-	op    *operator.Operator
-	cs    kubernetes.Interface
-	proxy *proxy
-	nodes []string
-	kills atomic.Int32
-}
-
-func startBed(ctx context.Context, t *testing.T) *bed {
-	t.Helper()
-	cp, err := controlplane.Start(ctx, controlplane.Options{ControllerManager: true, Kwok: true, PodDuration: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	b := &bed{cp: cp, proxy: startProxy(t)}
-	b.op, err = operator.Install(ctx, cp, operator.Options{
-		Root: filepath.Join("..", ".."), Configuration: managerConfiguration, Server: b.proxy.address,
-		Restarted: func(err error) { b.kills.Add(1); t.Log(err) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.proxy.serve(b.op.User().Config); err != nil {
-		t.Fatal(err)
-	}
-	if b.cs, err = kubernetes.NewForConfig(cp.Config()); err != nil {
-		t.Fatal(err)
-	}
-	if b.nodes, err = controlplane.CreateNodes(ctx, cp.Config(), stressNodes, controlplane.NodeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-const managerConfiguration = `apiVersion: config.nodewright.nvidia.com/v1alpha1
-kind: ManagerConfiguration
-agentImage: nodewright.example/agent:7.0.0
-metrics:
-  bindAddress: "0"
-health:
-  bindAddress: "0"
-`
 
 // manifests are two NodeWrights whose packages fail at random, once or twice,
 // on some of the nodes.
@@ -227,14 +162,6 @@ func count(nodes []corev1.Node) (complete int, open []string) {
 	}
 	slices.Sort(open)
 	return complete, open
-}
-
-func (b *bed) logTail() string {
-	data, err := os.ReadFile(filepath.Join(b.cp.LogDir(), "manager.log"))
-	if err != nil {
-		return err.Error()
-	}
-	return string(data[max(0, len(data)-4000):])
 }
 
 // check holds what was seen against what must be.

@@ -1,4 +1,4 @@
-package stress
+package system
 
 import (
 	"context"
