@@ -38,9 +38,9 @@ func New(c client.Client, opts Options) *Reconciler {
 // are patched (mark and TTL) and deleted where their node is gone; they are
 // never created here. Pods are read, with their logs, and never changed.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;patch;delete,namespace=nodewright
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=nodewright
-// +kubebuilder:rbac:groups="",resources=pods/log,verbs=get,namespace=nodewright
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;patch;delete,namespace=system
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=system
+// +kubebuilder:rbac:groups="",resources=pods/log,verbs=get,namespace=system
 // +kubebuilder:rbac:groups=nodewright.nvidia.com,resources=nodewrights,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

@@ -41,8 +41,8 @@ func New(c client.Client, opts Options) *Reconciler {
 // Nodes are read here and written by controllers/apply as nodewright-pod. Pods
 // and their events are read, and never changed.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=nodewright
-// +kubebuilder:rbac:groups="",resources=events,verbs=list,namespace=nodewright
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=system
+// +kubebuilder:rbac:groups="",resources=events,verbs=list,namespace=system
 // +kubebuilder:rbac:groups=nodewright.nvidia.com,resources=nodewrights,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
