@@ -49,7 +49,7 @@ verify: ## Check generated files, go.mod and formatting; changes nothing.
 
 .PHONY: lint
 lint: ## Run the linters.
-	@lint=$$(hack/tool.sh golangci-lint); $$lint run $(PKG)
+	@lint=$$(hack/tool.sh golangci-lint); $$lint run --allow-serial-runners $(PKG)
 
 .PHONY: test
 test: ## Run all tests. PKG=./apis/... runs some, TESTARGS=-short less.

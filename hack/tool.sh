@@ -35,7 +35,9 @@ fi
 if [[ ! -x $dir/$name ]]; then
   mkdir -p "$dir"
   started=$SECONDS
-  echo "tools: building $name (once; golangci-lint takes minutes)" >&2
+  hint=
+  [[ $name == golangci-lint ]] && hint=" (takes minutes)"
+  echo "tools: building $name, once$hint" >&2
   fresh=$dir/.$name.$$
   trap 'rm -f "$fresh"' EXIT
   CGO_ENABLED=0 go build -C "$root/hack/tools" -trimpath -buildvcs=false -ldflags='-s -w' -o "$fresh" "${package[$name]}"
