@@ -207,14 +207,11 @@ var errNameUnknown = errors.New("key is shortened and nothing on the node tells 
 
 // decodePlain reads the kinds whose values do not say the name.
 func (d *decoder) decodePlain(key Key, value string) error {
-	nw := key.NodeWright
-	if key.Hash != "" {
-		var ok bool
-		if nw, ok = d.names[key.Hash]; !ok {
-			return errNameUnknown
-		}
-	}
-	if value == "" {
+	nw, ok := d.nameOf(key)
+	switch {
+	case !ok:
+		return errNameUnknown
+	case value == "":
 		return errEmpty
 	}
 	switch key.Kind {
@@ -249,6 +246,15 @@ func (d *decoder) decodePlain(key Key, value string) error {
 		put(&d.rec.Blobs, nw, value)
 	}
 	return nil
+}
+
+// nameOf is the full name of the NodeWright of a key.
+func (d *decoder) nameOf(key Key) (name string, ok bool) {
+	if key.Hash == "" {
+		return key.NodeWright, true
+	}
+	name, ok = d.names[key.Hash]
+	return name, ok
 }
 
 func putTime(m *map[string]time.Time, nw, value string) error {

@@ -35,9 +35,10 @@ const (
 	// minBackoff begins it.
 	minBackoff = 5 * time.Millisecond
 
-	// DefaultRetryBase and DefaultRetryMax are the wait between attempts.
+	// DefaultRetryBase is the wait before the first retry of an attempt.
 	DefaultRetryBase = 10 * time.Second
-	DefaultRetryMax  = 5 * time.Minute
+	// DefaultRetryMax is the longest wait before a retry.
+	DefaultRetryMax = 5 * time.Minute
 )
 
 // Writer is what the controller needs of controllers/apply.

@@ -102,4 +102,3 @@ func (b *bed) logTail() string {
 	}
 	return string(data[max(0, len(data)-4000):])
 }
-

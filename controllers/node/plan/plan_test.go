@@ -222,9 +222,9 @@ func TestHarmlessEndsDoNotUseRetries_JB11(t *testing.T) {
 	nw.RetryLimit = 0
 	w := newWorld(t, nw)
 	for range 6 {
-		p := w.pass()
+		w.pass()
 		w.fail("nw", "pa", "Deleted", true)
-		p = w.pass()
+		p := w.pass()
 		if p.NextCheck.IsZero() {
 			t.Fatal("no time for the next attempt")
 		}
