@@ -24,9 +24,12 @@ trap 'rm -rf "$work"' EXIT
 
 echo "verify: generated files" >&2
 mkdir "$work/now" "$work/want"
-files | tar --null --files-from=- -cf - | tee >(tar -xf - -C "$work/now") | tar -xf - -C "$work/want"
-"$here/generate.sh" "$work/want"
-if ! diff -ruN "$work/now" "$work/want" >"$work/diff"; then
+files | tar --null --files-from=- -cf "$work/tree.tar"
+tar -xf "$work/tree.tar" -C "$work/now"
+tar -xf "$work/tree.tar" -C "$work/want"
+if ! "$here/generate.sh" "$work/want"; then
+  complain "generation fails: see above"
+elif ! diff -ruN "$work/now" "$work/want" >"$work/diff"; then
   sed "s#$work/##g" "$work/diff" | head -n 200 >&2
   complain "generated files are out of date: run make generate and commit what it changes"
 fi
