@@ -16,17 +16,24 @@ func (w *work) observe(pkg *Package) {
 	if !ok || w.p.malformed[ref] || e.UID != w.nw.UID || !w.unfinished(&e) {
 		return
 	}
-	job := w.p.jobOf(&e)
-	if job == nil || job.Unreadable {
+	if e.Reason == ReasonBackOff {
+		w.retry(e)
 		return
 	}
-	switch job.State {
-	case JobSucceeded:
+	job := w.p.jobOf(&e)
+	switch {
+	case job == nil:
+		// A failure that was reported counts, also if somebody deleted the Job since.
+		if e.State == nodestate.StateInProgress {
+			w.observeFailure(e)
+		}
+	case job.Unreadable:
+	case job.State == JobSucceeded:
 		e.State, e.Reason, e.Message = nodestate.StateComplete, "", ""
 		w.put(e)
-	case JobFailed:
+	case job.State == JobFailed:
 		w.observeFailure(e)
-	case JobUnfinished:
+	default:
 		w.observeStart(e, job)
 	}
 }
@@ -34,51 +41,74 @@ func (w *work) observe(pkg *Package) {
 // observeFailure acts on a failed attempt, but only together with its
 // evidence: without it exit code and log would be lost.
 func (w *work) observeFailure(e nodestate.PackageStatus) {
-	report, ok := w.p.in.Record.JobReports[e.Ref()]
-	if !ok || !report.Of(&e) {
+	report := w.report(&e)
+	if report == nil || e.State == nodestate.StateErroring && e.Reason == report.Reason {
 		return
 	}
-	failures := e.Failures
-	// An attempt that was counted already (the retry limit was raised later) does
-	// not count twice.
-	if counted := e.State == nodestate.StateErroring && e.Reason == report.Reason; !report.Harmless && !counted {
-		failures++
+	if !report.Harmless {
+		e.Failures++
 	}
-	if failures > w.nw.RetryLimit {
-		e.State, e.Failures, e.Reason = nodestate.StateErroring, failures, report.Reason
-		e.Message = fmt.Sprintf("stage %s failed %d times, last with %s", e.Stage, failures, describe(&report))
-		w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
-		w.put(e)
+	if e.Failures > w.nw.RetryLimit {
+		w.park(e)
 		return
 	}
-	tries := failures
-	if report.Harmless {
-		tries = e.Attempt
+	// A clock ahead of ours must not make the wait longer than it is, nor let its
+	// end move.
+	ended := w.p.in.Now
+	if at, err := nodestate.ParseTime(report.FinishedAt); err == nil && at.Before(ended) {
+		ended = at
 	}
-	at := w.p.backoffEnds(&report, tries)
-	if w.p.in.Now.Before(at) {
-		w.waitForRetry(e, &report, at)
-		return
+	since := nodestate.FormatTime(ended)
+	if at := w.p.backoffEnds(since, e.Attempt); w.p.in.Now.Before(at) {
+		reason := ReasonAttemptFailed
+		if report.Harmless {
+			reason = ReasonAttemptLost
+		}
+		e.Message = fmt.Sprintf("attempt %d of stage %s ended with %s; the next one starts at %s",
+			e.Attempt, e.Stage, describe(report), nodestate.FormatTime(at))
+		w.p.event(Event{w.nw.Name, true, reason, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
 	}
-	e.State, e.Failures, e.Attempt = nodestate.StateInProgress, failures, e.Attempt+1
-	e.Reason, e.Message = "", ""
+	e.State, e.Reason, e.Since = nodestate.StateInProgress, ReasonBackOff, since
+	w.put(e)
+	w.retry(e)
+}
+
+// report is the evidence of the attempt that the entry names, nil if there is
+// none.
+func (w *work) report(e *nodestate.PackageStatus) *nodestate.JobReport {
+	if r, ok := w.p.in.Record.JobReports[e.Ref()]; ok && r.Of(e) {
+		return &r
+	}
+	return nil
+}
+
+// park ends the run: no further attempt follows.
+func (w *work) park(e nodestate.PackageStatus) {
+	last := e.Message
+	e.Reason = ReasonAttemptFailed
+	if report := w.report(&e); report != nil {
+		e.Reason, last = report.Reason, "last with "+describe(report)
+	}
+	e.State = nodestate.StateErroring
+	e.Message = fmt.Sprintf("stage %s failed %d times, %s", e.Stage, e.Failures, last)
+	w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
 	w.put(e)
 }
 
-func (w *work) waitForRetry(e nodestate.PackageStatus, report *nodestate.JobReport, at time.Time) {
-	w.p.due(at)
-	w.active = true
-	reason := ReasonAttemptFailed
-	if report.Harmless {
-		reason = ReasonAttemptLost
+// retry makes the next attempt of an entry in back-off due: it follows from the
+// entry alone, since Job and evidence may be gone.
+func (w *work) retry(e nodestate.PackageStatus) {
+	if e.Failures > w.nw.RetryLimit {
+		w.park(e)
+		return
 	}
-	was := e
-	e.State, e.Reason = nodestate.StateInProgress, ReasonBackOff
-	e.Message = fmt.Sprintf("attempt %d of stage %s ended with %s; the next one starts at %s",
-		e.Attempt, e.Stage, describe(report), nodestate.FormatTime(at))
-	if was.Reason != e.Reason || was.Message != nodestate.CapString(e.Message, nodestate.MaxMessage) {
-		w.p.event(Event{w.nw.Name, true, reason, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
+	if at := w.p.backoffEnds(e.Since, e.Attempt); w.p.in.Now.Before(at) {
+		w.p.due(at)
+		w.active = true
+		return
 	}
+	e.Attempt++
+	e.Reason, e.Message = "", ""
 	w.put(e)
 }
 
@@ -93,20 +123,16 @@ func describe(r *nodestate.JobReport) string {
 	return text
 }
 
-// backoffEnds is when the next attempt may start: base after the first
-// failure, doubled for each further one up to the maximum.
-func (p *planner) backoffEnds(report *nodestate.JobReport, failures int32) time.Time {
-	ended, err := nodestate.ParseTime(report.FinishedAt)
+// backoffEnds is when the next attempt may start: base after the first one of
+// the stage, doubled for each further one up to the maximum.
+func (p *planner) backoffEnds(since string, attempt int32) time.Time {
+	ended, err := nodestate.ParseTime(since)
 	if err != nil {
 		return p.in.Now
 	}
 	wait := p.in.Config.BackoffMax
-	if shift := failures - 1; shift < 30 {
+	if shift := attempt - 1; shift < 30 {
 		wait = min(wait, p.in.Config.BackoffBase<<max(shift, 0))
-	}
-	// A clock ahead of ours must not make the wait longer than it is.
-	if latest := p.in.Now.Add(wait); ended.Add(wait).After(latest) {
-		return latest
 	}
 	return ended.Add(wait)
 }
@@ -148,32 +174,38 @@ func (w *work) observeStart(e nodestate.PackageStatus, job *Job) {
 func (w *work) ensureJob(pkg *Package) {
 	ref := w.ref(pkg.Name)
 	e, ok := w.entry(pkg.Name)
-	if !ok || w.p.malformed[ref] || e.UID != w.nw.UID || !w.unfinished(&e) || !runnable(e.Stage) {
+	if !ok || w.p.malformed[ref] || e.UID != w.nw.UID || !w.unfinished(&e) || w.next(pkg).stage != "" {
 		return
 	}
-	w.active = true
 	job := w.p.jobOf(&e)
 	switch {
+	case e.Reason == ReasonBackOff:
+		w.active = true
 	case job == nil:
 		w.createJob(pkg, &e)
 	case job.Unreadable:
+		w.active = true
 		e.Reason = ReasonJobNameTaken
 		e.Message = fmt.Sprintf("Job %s exists and is not this attempt's; delete it so that the stage can run", job.Name)
 		w.put(e)
-	case job.State == JobUnfinished && !job.Deleting && w.next(pkg).stage == "":
-		if want := deadline(pkg.StageTimeout); !equalSeconds(want, job.DeadlineSeconds) {
+	default:
+		w.active = true
+		want := deadline(pkg.StageTimeout)
+		if job.State == JobUnfinished && !job.Deleting && !equalSeconds(want, job.DeadlineSeconds) {
 			w.p.out.Patch = append(w.p.out.Patch, JobDeadline{Name: job.Name, UID: job.UID, DeadlineSeconds: want})
 		}
 	}
 }
 
+// createJob makes the Job that the entry names. The attempt was decided on, so a
+// revision that is being renewed does not stop it. Without a slot it waits: the
+// node may have been out of the rollout, or its slot given back, since.
 func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
-	// The record may name an attempt that was to start when the hold came. A
-	// missing slot or a revision that is being renewed does not stop it: the
-	// attempt was decided on.
-	if w.hold.reason != "" && w.hold.reason != ReasonWaiting || w.next(pkg).stage != "" {
+	if !w.holdsSlot() || w.hold.reason != "" && w.hold.reason != ReasonWaiting {
+		w.wants = true
 		return
 	}
+	w.active = true
 	if w.p.stopExecutors(e.Ref(), ReasonSuperseded, "another attempt of the package is to start") {
 		return
 	}
@@ -181,9 +213,7 @@ func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
 		Identity: w.p.identity(e), SpecHash: e.SpecHash, ConfigHash: e.ConfigHash,
 		Image: e.Image, ContainerSHA: e.ContainerSHA,
 		DeadlineSeconds: deadline(pkg.StageTimeout), BootID: e.BootID,
-	}
-	if w.batch != nil {
-		create.Order = w.batch.Order
+		Order: w.batch.Order,
 	}
 	w.p.out.Create = append(w.p.out.Create, create)
 }

@@ -65,6 +65,13 @@ func (p *planner) stopExecutors(ref nodestate.PackageRef, reason, why string) (w
 	return wait || slices.Contains(p.in.Executors, ref)
 }
 
+// runs tells whether a Job or pod of the package runs on the node.
+func (p *planner) runs(ref nodestate.PackageRef) bool {
+	return slices.Contains(p.in.Executors, ref) || slices.ContainsFunc(p.in.Jobs, func(j Job) bool {
+		return !j.Unreadable && j.State == JobUnfinished && j.Identity.Ref() == ref
+	})
+}
+
 // deleteJob asks for the deletion of a Job of this node, once.
 func (p *planner) deleteJob(job *Job, reason, why string) {
 	if job.Deleting || string(job.Identity.NodeUID) != p.in.Node.UID {

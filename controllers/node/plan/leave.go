@@ -9,7 +9,7 @@ import (
 
 // cleanUp takes a NodeWright off the node that is being deleted, or is gone:
 // first its Jobs end, then all its keys go in one apply.
-func (p *planner) cleanUp(name string) {
+func (p *planner) cleanUp(name string, gone bool) {
 	for i := range p.in.Jobs {
 		job := &p.in.Jobs[i]
 		if !job.Unreadable && job.State == JobUnfinished && job.Identity.NodeWright == name {
@@ -20,7 +20,7 @@ func (p *planner) cleanUp(name string) {
 		return
 	}
 	set := &p.out.Set
-	if p.malformedNW[name] {
+	if p.malformedNW[name] && !gone {
 		// What cannot be read may say that something is still installed; it stays
 		// until a user removes it, and holds the deletion.
 		set.Status[name] = nodestate.StatusUnknown
@@ -40,6 +40,7 @@ func (p *planner) cleanUp(name string) {
 // entries stay, since the packages are still on the host.
 func (p *planner) standDown(nw *NodeWright, reason string) {
 	w := newWork(p, nw)
+	w.adopt()
 	for i := range nw.Packages {
 		w.observe(&nw.Packages[i])
 	}

@@ -53,7 +53,7 @@ func (w *work) findHold() hold {
 	case w.nw.Paused:
 		return hold{"Paused", "the NodeWright is paused"}
 	case by != "":
-		return hold{ReasonBlocked, fmt.Sprintf("NodeWright %s comes first on this node and is not complete there", by)}
+		return hold{ReasonBlocked, fmt.Sprintf("NodeWright %s comes first on this node and is not done there", by)}
 	case w.p.in.Node.Unreachable:
 		return hold{ReasonUnreachable, "the node's Ready condition is Unknown; no attempt starts before the kubelet reports again"}
 	case !w.holdsSlot():
@@ -67,6 +67,7 @@ func (w *work) findHold() hold {
 
 func (w *work) run() {
 	w.forgetRemoved()
+	w.adopt()
 	for i := range w.nw.Packages {
 		w.observe(&w.nw.Packages[i])
 	}
@@ -88,11 +89,13 @@ func (w *work) entry(pkg string) (nodestate.PackageStatus, bool) {
 	return e, ok
 }
 
-// put stores an entry. What did not change keeps its bytes.
+// put stores an entry. What did not change keeps its bytes. The time follows
+// from stage and state, unless the entry brings another one.
 func (w *work) put(e nodestate.PackageStatus) {
 	ref := e.Ref()
 	old, had := w.p.in.Record.Packages[ref]
-	if had && (old.Stage != e.Stage || old.State != e.State || old.Run != e.Run) || !had {
+	moved := !had || old.Stage != e.Stage || old.State != e.State || old.Run != e.Run
+	if moved && e.Since == old.Since {
 		e.Since = nodestate.FormatTime(w.p.in.Now)
 	}
 	e.BootID = w.p.in.Node.BootID
@@ -112,6 +115,11 @@ func (w *work) forgetRemoved() {
 	for _, ref := range w.p.refsOf(w.nw.Name) {
 		e := w.p.out.Set.Packages[ref]
 		if w.specOf(ref.Package) != nil || e.State != nodestate.StateInProgress && e.State != nodestate.StateErroring {
+			continue
+		}
+		if job := w.p.jobOf(&e); job != nil && !job.Unreadable && job.State == JobSucceeded {
+			e.State, e.Reason, e.Message = nodestate.StateComplete, "", ""
+			w.put(e)
 			continue
 		}
 		if w.p.stopExecutors(ref, ReasonRemoved, "the package was taken out of the NodeWright") {

@@ -13,27 +13,29 @@ type step struct {
 	// newRun says that the stage begins a run of its own.
 	newRun bool
 	reason string
+	// again says that the stage goes on with another attempt of the same run.
+	again bool
 }
 
 // next decides what the package needs, from its spec and its entry alone.
 func (w *work) next(pkg *Package) step {
 	e, ok := w.entry(pkg.Name)
 	if !ok {
-		return step{stage: nodestate.StageApply, newRun: true, reason: "the package is not on this node"}
+		return restart(nodestate.StageApply, "the package is not on this node")
 	}
 	unfinished := e.State != nodestate.StateComplete
 	switch changeOf(pkg, &e) {
 	case changeHigher:
-		return step{nodestate.StageUpgrade, true, fmt.Sprintf("version %s follows %s", pkg.Version, e.Version)}
+		return restart(nodestate.StageUpgrade, fmt.Sprintf("version %s follows %s", pkg.Version, e.Version))
 	case changeLower:
-		return step{nodestate.StageApply, true, fmt.Sprintf("version %s replaces %s", pkg.Version, e.Version)}
+		return restart(nodestate.StageApply, fmt.Sprintf("version %s replaces %s", pkg.Version, e.Version))
 	case changeImage:
-		return step{nodestate.StageApply, true, "the image of the package changed"}
+		return restart(nodestate.StageApply, "the image of the package changed")
 	case changeConfig:
 		if !unfinished {
-			return step{nodestate.StageConfig, true, "the configMap of the package changed"}
+			return restart(nodestate.StageConfig, "the configMap of the package changed")
 		}
-		return step{restartStage(&e), true, "the configMap of the package changed"}
+		return restart(restartStage(&e), "the configMap of the package changed")
 	}
 	if !unfinished {
 		if stage, more := nextStage(e.Stage); more {
@@ -43,14 +45,20 @@ func (w *work) next(pkg *Package) step {
 	}
 	switch {
 	case e.UID != w.nw.UID:
-		return step{restartStage(&e), true, "the entry was written for an earlier NodeWright of this name"}
+		return restart(restartStage(&e), "the entry was written for an earlier NodeWright of this name")
 	case e.State == nodestate.StateUnknown || e.State == nodestate.StateSkipped || !runnable(e.Stage):
-		return step{restartStage(&e), true, "nobody knows how far the stage came"}
+		return restart(restartStage(&e), "nobody knows how far the stage came")
 	case e.SpecHash != pkg.SpecHash:
-		return step{e.Stage, true, "the package changed while the stage was not complete"}
+		return restart(e.Stage, "the package changed while the stage was not complete")
+	case w.parked(&e) && e.Failures <= w.nw.RetryLimit:
+		return step{stage: e.Stage, again: true, reason: "the retry limit allows another attempt"}
 	default:
 		return step{}
 	}
+}
+
+func restart(stage nodestate.Stage, reason string) step {
+	return step{stage: stage, newRun: true, reason: reason}
 }
 
 // start begins what the package needs, if nothing holds it.
@@ -59,12 +67,21 @@ func (w *work) start(pkg *Package) {
 	if w.p.malformed[ref] {
 		return
 	}
-	w.adopt(pkg)
 	s := w.next(pkg)
 	if s.stage == "" {
 		return
 	}
-	if w.missingDependency(pkg) != "" || w.nw.Serial && w.otherActive(pkg.Name) {
+	// What runs for an earlier spec ends before anything is waited for: what is
+	// waited for may in turn wait for its end.
+	if s.newRun && w.hold.reason == "" && w.p.stopExecutors(ref, ReasonSpecChanged, s.reason) {
+		w.active = true
+		return
+	}
+	if missing := w.missingDependency(pkg); missing != "" {
+		w.showMissing(pkg, missing)
+		return
+	}
+	if w.nw.Serial && w.otherActive(pkg.Name) {
 		return
 	}
 	w.wants = true
@@ -78,13 +95,26 @@ func (w *work) start(pkg *Package) {
 	w.begin(pkg, s)
 }
 
-// adopt takes over a complete entry that was written for an earlier NodeWright
-// of the same name, as after a restore from a backup: nothing runs again.
-func (w *work) adopt(pkg *Package) {
+// showMissing says on an entry that has to start anew what it waits for.
+func (w *work) showMissing(pkg *Package, missing string) {
 	e, ok := w.entry(pkg.Name)
-	if ok && e.UID != w.nw.UID && e.State == nodestate.StateComplete {
-		e.UID = w.nw.UID
-		w.put(e)
+	if !ok || e.State != nodestate.StateInProgress || e.Reason != "" && e.Reason != ReasonNoPath {
+		return
+	}
+	e.Reason = ReasonNoPath
+	e.Message = "waits for these packages to be complete on the node: " + missing
+	w.put(e)
+}
+
+// adopt takes over complete entries that were written for an earlier NodeWright
+// of the same name, as after a restore from a backup: nothing runs again.
+func (w *work) adopt() {
+	for i := range w.nw.Packages {
+		e, ok := w.entry(w.nw.Packages[i].Name)
+		if ok && e.UID != w.nw.UID && e.State == nodestate.StateComplete {
+			e.UID = w.nw.UID
+			w.put(e)
+		}
 	}
 }
 
@@ -95,6 +125,9 @@ func (w *work) begin(pkg *Package, s step) {
 	e.Name, e.NodeWright, e.UID = pkg.Name, w.nw.Name, w.nw.UID
 	e.Stage, e.State, e.Attempt = s.stage, nodestate.StateInProgress, 1
 	e.Reason, e.Message = "", ""
+	if s.again {
+		e.Attempt = old.Attempt + 1
+	}
 	if s.newRun {
 		e.Run, e.Failures = w.p.in.NextSeq, 0
 		if had && old.Version != pkg.Version {
@@ -125,28 +158,49 @@ func remember(old *nodestate.PackageStatus) []nodestate.PreviousVersion {
 	return previous
 }
 
-// otherActive tells whether another package of the NodeWright is at work.
+// otherActive tells whether another package of the NodeWright is at work. One
+// that waits to start anew is not: two of them would wait for each other.
 func (w *work) otherActive(pkg string) bool {
 	for i := range w.nw.Packages {
-		name := w.nw.Packages[i].Name
-		if name == pkg {
+		other := &w.nw.Packages[i]
+		if other.Name == pkg {
 			continue
 		}
-		if e, ok := w.entry(name); ok && w.unfinished(&e) {
+		e, ok := w.entry(other.Name)
+		if ok && w.unfinished(&e) && w.next(other).stage == "" || w.p.runs(w.ref(other.Name)) {
 			return true
 		}
 	}
 	return false
 }
 
-// unfinished tells whether an attempt of the entry runs, or is to come.
+// unfinished tells whether an attempt of the entry runs, or may come without a
+// change of the spec.
 func (w *work) unfinished(e *nodestate.PackageStatus) bool {
-	return e.State == nodestate.StateInProgress || e.State == nodestate.StateErroring && !w.terminal(e)
+	return e.State == nodestate.StateInProgress ||
+		e.State == nodestate.StateErroring && !(w.parked(e) && e.Failures > w.nw.RetryLimit)
 }
 
-// terminal tells whether an erroring entry stays so until the spec changes or
-// a user asks for another run: its retries are used up. Erroring for a pod
-// that cannot start is not terminal.
-func (w *work) terminal(e *nodestate.PackageStatus) bool {
-	return e.State == nodestate.StateErroring && e.Failures > w.nw.RetryLimit
+// parked tells whether an entry is erroring for failed attempts: nothing runs,
+// and the last failure is counted. It stays so until the retry limit or the spec
+// changes. Erroring for a pod that cannot start is not parked: the attempt goes
+// on.
+func (w *work) parked(e *nodestate.PackageStatus) bool {
+	if e.State != nodestate.StateErroring {
+		return false
+	}
+	job := w.p.jobOf(e)
+	switch {
+	case job == nil:
+		return true
+	case job.Unreadable:
+		return e.Failures > w.nw.RetryLimit
+	case job.State != JobFailed:
+		return false
+	}
+	report, ok := w.p.in.Record.JobReports[e.Ref()]
+	if !ok || !report.Of(e) {
+		return e.Failures > w.nw.RetryLimit
+	}
+	return report.Reason == e.Reason
 }

@@ -13,7 +13,7 @@ import (
 func Compute(in Input) Plan {
 	p := newPlanner(&in)
 	for _, name := range in.Gone {
-		p.cleanUp(name)
+		p.cleanUp(name, true)
 	}
 	for i := range p.order {
 		p.planNodeWright(&p.order[i])
@@ -123,12 +123,14 @@ func (p *planner) findMalformed() {
 func (p *planner) findWorking() string {
 	for i := range p.order {
 		nw := &p.order[i]
-		if !nw.Selected || nw.Deleting || nw.Disabled {
+		if !nw.Selected || nw.Deleting || nw.Disabled || nw.Held != "" {
 			continue
 		}
-		batch, granted := p.in.Record.Batches[nw.Name]
+		// The slot may answer the grant before: one that was renewed meanwhile is
+		// still at work.
+		_, granted := p.in.Record.Batches[nw.Name]
 		slot, answered := p.in.Record.Slots[nw.Name]
-		if granted && answered && slot.ID == batch.ID && slot.State == nodestate.SlotWorking {
+		if granted && answered && slot.State == nodestate.SlotWorking {
 			return nw.Name
 		}
 	}
@@ -138,7 +140,7 @@ func (p *planner) findWorking() string {
 func (p *planner) planNodeWright(nw *NodeWright) {
 	switch {
 	case nw.Deleting:
-		p.cleanUp(nw.Name)
+		p.cleanUp(nw.Name, false)
 	case !nw.Selected:
 		p.standDown(nw, ReasonNotSelected)
 	case p.in.Node.Ignored:
@@ -146,13 +148,14 @@ func (p *planner) planNodeWright(nw *NodeWright) {
 	default:
 		w := newWork(p, nw)
 		w.run()
-		if !w.complete() && !nw.Disabled && nw.Held == "" && p.gate == "" {
+		if (nw.Paused || !w.complete()) && !nw.Disabled && nw.Held == "" && p.gate == "" {
 			p.gate = nw.Name
 		}
 	}
 }
 
 // heldBack names the NodeWright that must be done with the node first, if any.
+// A paused one holds those after it even if it is complete.
 func (p *planner) heldBack(nw *NodeWright) string {
 	switch {
 	case p.working == nw.Name:

@@ -16,7 +16,8 @@ func (w *work) answer() {
 	w.answerSlot(complete, erroring)
 	word := w.word(complete, erroring)
 	old, had := w.p.in.Record.Status[w.nw.Name]
-	if word == nodestate.StatusWaiting && !had && w.untouched() {
+	silent := word == nodestate.StatusWaiting || word == nodestate.StatusBlocked && w.hold.reason == ReasonUnreachable
+	if silent && !had && w.untouched() {
 		// A node that nothing was done to says nothing: no word means that it waits
 		// for a slot, and saves a write for each node of a fleet.
 		delete(w.p.out.Set.Status, w.nw.Name)
@@ -81,10 +82,12 @@ func (w *work) releaseReason(complete, erroring bool) string {
 	}
 }
 
-// begun tells whether anything was done on the node for this revision.
+// begun tells whether anything was done on the node for this revision, or is
+// not finished of an earlier one.
 func (w *work) begun() bool {
 	for _, ref := range w.p.refsOf(w.nw.Name) {
-		if e := w.p.out.Set.Packages[ref]; e.Rollout == w.nw.Revision {
+		e := w.p.out.Set.Packages[ref]
+		if e.Rollout == w.nw.Revision || e.State == nodestate.StateInProgress {
 			return true
 		}
 	}
@@ -121,7 +124,8 @@ func (w *work) word(complete, erroring bool) nodestate.StatusWord {
 		return nodestate.StatusInProgress
 	case w.hold.reason == ReasonBlocked || w.hold.reason == ReasonUnreachable:
 		return nodestate.StatusBlocked
-	case w.hold.reason == "" && !w.wants:
+	case !w.wants:
+		// No slot would help: a dependency is missing.
 		return nodestate.StatusBlocked
 	default:
 		return nodestate.StatusWaiting
