@@ -8,11 +8,14 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/test/faults"
 )
@@ -277,6 +280,9 @@ func TestChangeOfLeader(t *testing.T) {
 // Failures of the API server hold the barrier up and do not end it.
 func TestBarrierSurvivesFailures(t *testing.T) {
 	p := startProcess(t, processOptions{})
+	// A Job of a package, and one that is not in the cache.
+	createJob(t, "package", map[string]string{packagejob.LabelName: "tuning", packagejob.LabelPackage: "pa-1.0.0"})
+	createJob(t, "theirs", nil)
 	p.injector.Next(2, faults.Fail, func(req *http.Request) bool {
 		return faults.Classify(req).Resource == "nodes" && req.URL.Query().Get("limit") != ""
 	})
@@ -284,7 +290,9 @@ func TestBarrierSurvivesFailures(t *testing.T) {
 		apply.BarrierKind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Node"}},
 		apply.BarrierKind{
 			GroupVersionKind: schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"},
-			Scope:            []client.ListOption{client.InNamespace("default")},
+			Scope: []client.ListOption{
+				client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: packagejob.Selector()},
+			},
 		})
 	if err := barrier.Start(t.Context()); err != nil || !barrier.Ready() {
 		t.Errorf("barrier: %v, ready: %t", err, barrier.Ready())
@@ -298,6 +306,22 @@ func TestBarrierSurvivesFailures(t *testing.T) {
 	if err := never.Start(stopped); err != nil || never.Ready() {
 		t.Errorf("barrier of a manager that stops: %v, ready: %t", err, never.Ready())
 	}
+}
+
+func createJob(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+	job.Spec.Template.Spec = corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+	}
+	if err := admin(t).Create(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := admin(t).Delete(context.Background(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A node that was deleted while its watch was interrupted is found to be gone,

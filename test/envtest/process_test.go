@@ -22,8 +22,12 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/transform"
 	"github.com/nodewright/nodewright/test/faults"
 )
+
+// namespace stands for that of the operator.
+const namespace = "default"
 
 // process stands for one process of the operator: a cache and a client of its
 // own, with the transport under the control of the test.
@@ -59,7 +63,9 @@ func startProcess(t *testing.T, opts processOptions) *process {
 		return p.counter.Wrap(p.injector.Wrap(p.lag.Wrap(next)))
 	})
 	var err error
-	if p.cache, err = cache.New(config, cache.Options{Scheme: scheme.Scheme}); err != nil {
+	// The cache drops what the operator's own one drops.
+	p.cache, err = cache.New(config, cache.Options{Scheme: scheme.Scheme, ByObject: transform.ByObject(namespace)})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if p.live, err = client.New(config, client.Options{Scheme: scheme.Scheme}); err != nil {
