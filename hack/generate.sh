@@ -37,10 +37,12 @@ if [[ ${#paths[@]} != 0 ]]; then
   rm -f config/rbac/role.yaml
   "$controller_gen" rbac:roleName=manager-role "${paths[@]}" output:rbac:dir=config/rbac
   # The generator passes over markers in the comment of a type without a word.
-  if [[ ! -f config/rbac/role.yaml ]]; then
-    echo "generate: no role came of the RBAC markers below ${paths[*]#paths=}: put them above a function, or in a comment of their own" >&2
-    exit 1
-  fi
+  for resource in $(grep -rhoP '^// \+kubebuilder:rbac:.*resources=\K[^,\s]+' controllers cmd/manager --include='*.go' | tr ';' '\n' | sort -u); do
+    if ! grep -qxF -- "  - $resource" config/rbac/role.yaml; then
+      echo "generate: config/rbac/role.yaml does not have $resource, though a marker asks for it: put RBAC markers above a function, or in a comment of their own" >&2
+      exit 1
+    fi
+  done
 fi
 if [[ -d webhooks ]]; then
   echo "generate: webhooks" >&2
