@@ -114,12 +114,22 @@ func (p *planner) failed(job *batchv1.Job, id packagejob.Identity, named nodesta
 		return
 	}
 	p.keep(id.Ref(), report)
-	// Erroring for the very reason of the report: no further attempt follows. The
-	// Job keeps its logs for its TTL. Erroring for another reason was said of a pod
-	// that could not start.
-	if named.State == nodestate.StateErroring && named.Reason == report.Reason {
+	if parked(&named, &report) {
 		p.mark(Mark{Job: job, Identity: id})
 	}
+}
+
+// parked tells whether the entry is erroring for the failure that was reported:
+// no further attempt follows, and the Job keeps its logs for its TTL. An entry
+// that was erroring before the end of the Job was so for a pod that could not
+// start, and is about to move on.
+func parked(e *nodestate.PackageStatus, r *nodestate.JobReport) bool {
+	if e.State != nodestate.StateErroring {
+		return false
+	}
+	since, err := nodestate.ParseTime(e.Since)
+	ended, errEnded := nodestate.ParseTime(r.FinishedAt)
+	return e.Reason == r.Reason || err == nil && errEnded == nil && !since.Before(ended)
 }
 
 func (p *planner) keep(ref nodestate.PackageRef, r nodestate.JobReport) {

@@ -82,7 +82,15 @@ func TestVerdictOnOneJob(t *testing.T) {
 		},
 		"failed, erroring for its pod": {
 			outcome: failed, want: nothing, wantReport: true,
-			record: reported(with(func(s *nodestate.PackageStatus) { s.State, s.Reason = nodestate.StateErroring, "ErrImagePull" }), report(nil)),
+			record: reported(with(func(s *nodestate.PackageStatus) {
+				s.State, s.Reason, s.Since = nodestate.StateErroring, "ErrImagePull", nodestate.FormatTime(created)
+			}), report(nil)),
+		},
+		"failed, terminal for a lowered limit": {
+			outcome: failed, want: marked, wantReport: true,
+			record: reported(with(func(s *nodestate.PackageStatus) {
+				s.State, s.Reason, s.Since = nodestate.StateErroring, "AttemptFailed", nodestate.FormatTime(ended)
+			}), report(nil)),
 		},
 		"failed, report is of another job": {
 			outcome: failed, want: wanted,
