@@ -199,7 +199,7 @@ func (b *bed) eventually(ctx context.Context, t *testing.T, check func(context.C
 		return problem == "", err
 	})
 	if err != nil {
-		t.Fatalf("%s: %v\nlog of the operator: %s", problem, err, b.logTail())
+		t.Fatalf("%s: %v\nlog of the operator: %s", problem, err, b.op.LogTail())
 	}
 }
 

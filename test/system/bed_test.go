@@ -94,11 +94,3 @@ metrics:
 health:
   bindAddress: "0"
 `
-
-func (b *bed) logTail() string {
-	data, err := os.ReadFile(filepath.Join(b.cp.LogDir(), "manager.log"))
-	if err != nil {
-		return err.Error()
-	}
-	return string(data[max(0, len(data)-4000):])
-}

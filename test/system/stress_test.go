@@ -140,7 +140,7 @@ func (b *bed) waitShare(ctx context.Context, t *testing.T, share float64) {
 	})
 	if err != nil {
 		t.Fatalf("wait for %d complete entries, %d are: %v\nopen: %v\nlog of the operator: %s",
-			want, complete, err, open[:min(len(open), 10)], b.logTail())
+			want, complete, err, open[:min(len(open), 10)], b.op.LogTail())
 	}
 	t.Logf("%d entries are complete", complete)
 }

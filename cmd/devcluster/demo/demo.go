@@ -61,6 +61,9 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cp.Stop()) }()
+	// Open watches would hold up the API server's end.
+	watchCtx, endWatches := context.WithCancel(ctx)
+	defer endWatches()
 
 	say("building and installing the operator (%s)", since(began))
 	op, err := operator.Install(ctx, cp, operator.Options{
@@ -85,7 +88,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := newWatcher(ctx, cp.Config(), names)
+	w, err := newWatcher(watchCtx, cp.Config(), names)
 	if err != nil {
 		return err
 	}
@@ -97,8 +100,8 @@ func Run(ctx context.Context, opts Options) (err error) {
 		<-ctx.Done()
 		return err
 	}
-	if ctx.Err() != nil {
-		return errors.Join(err, context.Cause(ctx))
+	if err != nil {
+		say("\nend of the operator's log:\n%s", op.LogTail())
 	}
 	return err
 }

@@ -202,6 +202,9 @@ func (o *Operator) watch(p *controlplane.Process) {
 // Failed says once why the operator is not started any more.
 func (o *Operator) Failed() <-chan error { return o.failed }
 
+// LogTail is the end of the operator's log.
+func (o *Operator) LogTail() string { return tail(filepath.Join(o.cp.LogDir(), "manager.log")) }
+
 // tail is the end of a log.
 func tail(file string) string {
 	const shown = 2 << 10
