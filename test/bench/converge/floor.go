@@ -15,6 +15,8 @@ import (
 	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
@@ -101,11 +103,14 @@ func (f *floor) run(ctx context.Context, ordered bool) (time.Duration, error) {
 			queue <- c[1]
 		}
 	}
-	done := make(chan struct{})
-	began := time.Now()
+	done, started := make(chan struct{}), make(chan struct{})
 	var workers sync.WaitGroup
 	for range f.workers {
 		workers.Go(func() {
+			select {
+			case <-started:
+			case <-done:
+			}
 			for {
 				select {
 				case job := <-queue:
@@ -120,7 +125,8 @@ func (f *floor) run(ctx context.Context, ordered bool) (time.Duration, error) {
 			}
 		})
 	}
-	err = f.follow(ctx, len(chains)*stagesPerPackage, next, queue)
+	began := time.Now()
+	err = f.follow(ctx, started, len(chains)*stagesPerPackage, next, queue)
 	took := time.Since(began)
 	close(done)
 	workers.Wait()
@@ -129,12 +135,21 @@ func (f *floor) run(ctx context.Context, ordered bool) (time.Duration, error) {
 
 // follow watches Jobs until want have succeeded, and sends the next stage of
 // those that did.
-func (f *floor) follow(ctx context.Context, want int, next map[string]*batchv1.Job, queue chan<- *batchv1.Job) error {
-	w, err := f.jobs.Watch(ctx, metav1.ListOptions{})
+func (f *floor) follow(ctx context.Context, started chan<- struct{}, want int, next map[string]*batchv1.Job, queue chan<- *batchv1.Job) error {
+	list, err := f.jobs.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return fmt.Errorf("list jobs: %w", err)
+	}
+	// A Job that ends before the watch begins is not missed: creation starts after
+	// the list, from whose version the watch goes on.
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return f.jobs.Watch(ctx, o) },
+	})
 	if err != nil {
 		return fmt.Errorf("watch jobs: %w", err)
 	}
 	defer w.Stop()
+	close(started)
 	succeeded := map[string]bool{}
 	for len(succeeded) < want {
 		select {
