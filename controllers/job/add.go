@@ -29,10 +29,11 @@ const Name = "job"
 const (
 	// MinWorkers is how many nodes are worked on at once at the least.
 	MinWorkers = 4
-	// DefaultTTLSucceeded and DefaultTTLFailed are how long finished Jobs are kept
-	// where nothing else is said.
+	// DefaultTTLSucceeded is how long Jobs that succeeded are kept where nothing
+	// else is said.
 	DefaultTTLSucceeded = time.Hour
-	DefaultTTLFailed    = 24 * time.Hour
+	// DefaultTTLFailed is the same for Jobs that failed.
+	DefaultTTLFailed = 24 * time.Hour
 	// MaxBackoff ends the back-off of a node whose reconcile fails.
 	MaxBackoff = time.Minute
 	// minBackoff begins it.

@@ -12,11 +12,11 @@ import (
 
 // Reasons of events.
 const (
-	// EventIdentityUnreadable, on a Job: nobody can tell what it ran.
+	// EventIdentityUnreadable says on a Job that nobody can tell what it ran.
 	EventIdentityUnreadable = "IdentityUnreadable"
-	// EventOrphanDeleted, on the NodeWright: a Job was deleted with its node.
+	// EventOrphanDeleted says on the NodeWright that a Job was deleted with its node.
 	EventOrphanDeleted = "OrphanDeleted"
-	// EventNoRoom, on a node: reports of failed attempts do not fit.
+	// EventNoRoom says on a node that reports of failed attempts do not fit.
 	EventNoRoom = "NoRoom"
 
 	actionRecord = "RecordOutcome"

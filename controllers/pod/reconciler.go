@@ -179,7 +179,7 @@ func (r *Reconciler) tellNoRoom(node *corev1.Node, err error) {
 }
 
 const (
-	// EventNoRoom, on a node: reports of pods that cannot start do not fit.
+	// EventNoRoom says on a node that reports of pods that cannot start do not fit.
 	EventNoRoom = "NoRoom"
 	// noteLimit is the longest note of an event that the API server takes, in
 	// bytes.

@@ -289,8 +289,8 @@ func TestDeletedPodIsNoFailure(t *testing.T) {
 		return cached.Get(t.Context(), client.ObjectKeyFromObject(pod), &p) == nil && p.DeletionTimestamp != nil
 	})
 	b.settle(t)
-	clear := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	if err := b.admin.Patch(t.Context(), pod, clear); err != nil {
+	release := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := b.admin.Patch(t.Context(), pod, release); err != nil {
 		t.Fatal(err)
 	}
 	b.end(t, j, batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)

@@ -57,7 +57,7 @@ func pod(t testing.TB, name string, attempt int32, status corev1.PodStatus) *cor
 		t.Fatal(err)
 	}
 	labels := id.Labels()
-	labels[batchv1.JobNameLabel] = "job-" + string(rune('0'+attempt))
+	labels[batchv1.JobNameLabel] = "job-" + string('0'+attempt)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: "uid", Labels: labels, Annotations: annotations,
