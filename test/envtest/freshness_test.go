@@ -10,6 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -112,6 +113,10 @@ func TestUnknownOutcome(t *testing.T) {
 			_, there := view.Record.Packages[nodestate.PackageRef{NodeWright: testNodeWright, Package: "pb"}]
 			if there != tc.effect {
 				t.Errorf("view has pb: %t, want %t", there, tc.effect)
+			}
+			// Reading again is no way back to what the cache has.
+			if again := read(t, w, name); len(again.Record.Packages) != len(view.Record.Packages) {
+				t.Errorf("second view has %d packages, the first has %d", len(again.Record.Packages), len(view.Record.Packages))
 			}
 			if view.NextSeq != 3 {
 				t.Errorf("next number %d, want 3: 1 was written and 2 was sent", view.NextSeq)
@@ -336,5 +341,23 @@ func TestDeletedNodeIsForgotten(t *testing.T) {
 	deleteNode(t, name)
 	if _, found, err := w.Read(t.Context(), name, nil); err != nil || found {
 		t.Errorf("found %t, error %v, want not found", found, err)
+	}
+}
+
+// That the cache lacks a node which was written is not believed either.
+func TestLostNodeIsFound(t *testing.T) {
+	p := startProcess(t, processOptions{})
+	w := p.writer(nodestate.OwnerNode)
+	old := createNode(t, nil)
+	bring(t, w, old.Name, packages(nodestate.StageApply, "pa"), apply.Written)
+	deleteNode(t, old.Name)
+	eventually(t, "the cache lost the node", func() bool {
+		return apierrors.IsNotFound(p.cache.Get(t.Context(), client.ObjectKeyFromObject(old), &corev1.Node{}))
+	})
+	p.lag.Set(faults.Hold)
+	node := createNode(t, func(n *corev1.Node) { n.Name = old.Name })
+	view, found, err := w.Read(t.Context(), old.Name, nil)
+	if err != nil || !found || view.Node.UID != node.UID || view.NextSeq != 1 {
+		t.Errorf("found %t, error %v, want the new node", found, err)
 	}
 }
