@@ -170,7 +170,7 @@ func TestEvery(t *testing.T) {
 
 func TestLag(t *testing.T) {
 	lines := make(chan string)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.(http.Flusher).Flush()
 		for line := range lines {
 			_, _ = io.WriteString(w, line)
