@@ -42,6 +42,7 @@ func drawStatus(t *rapid.T, ref nodestate.PackageRef) nodestate.PackageStatus {
 		Rollout:      rapid.StringMatching(`[a-f0-9]{0,16}`).Draw(t, "rollout"),
 		Run:          rapid.Int64Range(0, nodestate.MaxSeq).Draw(t, "run"),
 		Since:        nodestate.FormatTime(drawTime(t, "since")),
+		SpecHash:     rapid.StringMatching(`[a-f0-9]{0,10}`).Draw(t, "specHash"),
 		Stage:        rapid.SampledFrom(nodestate.Stages()).Draw(t, "stage"),
 		State:        rapid.SampledFrom(nodestate.States()).Draw(t, "state"),
 		UID:          rapid.StringMatching(`[-a-f0-9]{0,36}`).Draw(t, "uid"),
