@@ -82,7 +82,7 @@ func TestBadInput(t *testing.T) {
 	b.apply(ctx, t, badInputManifests)
 
 	b.wantCondition(ctx, t, c, "sound", v1alpha1.ConditionNodeStateMalformed, b.nodes[0], pa)
-	b.wantCondition(ctx, t, c, "unpullable", v1alpha1.ConditionErroring, b.nodes[2], "ImagePullBackOff")
+	b.wantCondition(ctx, t, c, "unpullable", v1alpha1.ConditionErroring, b.nodes[2], "pm", "ErrImagePull")
 	b.wantCondition(ctx, t, c, "unsupported", v1alpha1.ConditionBlocked, "spec.packages[pi].interrupt")
 	for _, node := range []string{b.nodes[2], b.nodes[3], longName} {
 		b.wantComplete(ctx, t, node, "sound", "pa")
@@ -99,6 +99,8 @@ func TestBadInput(t *testing.T) {
 
 func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
+	config = rest.CopyConfig(config)
+	config.QPS = -1
 	c, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -194,9 +196,12 @@ func (b *bed) eventually(ctx context.Context, t *testing.T, check func(context.C
 	t.Helper()
 	var problem string
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		var err error
-		problem, err = check(ctx)
-		return problem == "", err
+		now, err := check(ctx)
+		if err != nil {
+			return false, err
+		}
+		problem = now
+		return problem == "", nil
 	})
 	if err != nil {
 		t.Fatalf("%s: %v\nlog of the operator: %s", problem, err, b.op.LogTail())

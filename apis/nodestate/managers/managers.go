@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 )
 
 // errNotV1 is for an entry in a form that did not exist when this was written.
@@ -156,10 +156,10 @@ func child(set *fieldpath.Set, name string) *fieldpath.Set {
 // names are the members of a set that are fields.
 func names(set *fieldpath.Set) []string {
 	var out []string
-	for e := range set.Members.All() {
+	set.Members.Iterate(func(e fieldpath.PathElement) {
 		if e.FieldName != nil {
 			out = append(out, *e.FieldName)
 		}
-	}
+	})
 	return out
 }

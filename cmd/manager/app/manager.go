@@ -158,6 +158,7 @@ func addControllers(mgr manager.Manager, o *options, c *configv1alpha1.ManagerCo
 		}),
 		pod.AddToManager(mgr, pod.Options{
 			Writer: writer(nodestate.OwnerPod), Namespace: o.namespace, Workers: int(*c.Concurrency.Pod),
+			Grace: c.PodStartGracePeriod.Duration,
 		}),
 		rollout.AddToManager(mgr, rollout.Options{
 			Writer: writer(nodestate.OwnerRollout), Namespace: o.namespace, Gate: barrier,
