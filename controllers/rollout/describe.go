@@ -1,0 +1,89 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/controllers/rollout/plan"
+)
+
+// describe fills in what is wrong on a node, from its records.
+func describe(node *corev1.Node, nw *v1alpha1.NodeWright, others []v1alpha1.NodeWright, n *plan.Node) {
+	record, _ := recordOf(node.Annotations, nw.Name)
+	for _, key := range unreadableKeys(&record, nw) {
+		if !slices.Contains(n.Unreadable, key) {
+			n.Unreadable = append(n.Unreadable, key)
+		}
+	}
+	if entry := worst(&record, nw.Name, n.Word); entry != nil {
+		n.Detail = plan.Detail{Package: entry.Name, Reason: entry.Reason, Message: entry.Message}
+		return
+	}
+	if n.Word != nodestate.StatusBlocked {
+		return
+	}
+	if first := comesFirst(node, nw, others); first != "" {
+		n.Detail = plan.Detail{
+			Reason:  v1alpha1.ReasonWaiting,
+			Message: fmt.Sprintf("NodeWright %s comes first on this node and is not complete there", first),
+		}
+	}
+}
+
+// worst picks the entry that explains the word: the first by name.
+func worst(record *nodestate.Record, nodeWright string, word nodestate.StatusWord) *nodestate.PackageStatus {
+	state := nodestate.StateErroring
+	if word == nodestate.StatusUnknown {
+		state = nodestate.StateUnknown
+	}
+	var out *nodestate.PackageStatus
+	for ref, entry := range record.Packages {
+		if ref.NodeWright == nodeWright && entry.State == state && (out == nil || entry.Name < out.Name) {
+			out = &entry
+		}
+	}
+	return out
+}
+
+// comesFirst names the NodeWright that the node has to be done with before:
+// one that works there, else the first by priority and name that is not
+// complete there; empty if there is none.
+func comesFirst(node *corev1.Node, nw *v1alpha1.NodeWright, others []v1alpha1.NodeWright) string {
+	var before []*v1alpha1.NodeWright
+	for i := range others {
+		other := &others[i]
+		if other.Name == nw.Name || !works(other) || other.Disabled() || !selects(other, node) {
+			continue
+		}
+		var n plan.Node
+		newReader(other.Name).read(node.Annotations, &n)
+		if n.Batch != nil && n.Slot != nil && n.Batch.Holds(n.Slot) && n.Slot.State == nodestate.SlotWorking {
+			return other.Name
+		}
+		if n.Word != nodestate.StatusComplete && precedes(other, nw) {
+			before = append(before, other)
+		}
+	}
+	if len(before) == 0 {
+		return ""
+	}
+	return slices.MinFunc(before, compareTurn).Name
+}
+
+func precedes(a, b *v1alpha1.NodeWright) bool { return compareTurn(a, b) < 0 }
+
+func compareTurn(a, b *v1alpha1.NodeWright) int {
+	return cmp.Or(cmp.Compare(a.Spec.PriorityOrDefault(), b.Spec.PriorityOrDefault()), cmp.Compare(a.Name, b.Name))
+}
+
+func selects(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&nw.Spec.NodeSelectors)
+	return err == nil && selector.Matches(labels.Set(node.Labels))
+}

@@ -1,0 +1,179 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/controllers/rollout/plan"
+)
+
+// gather reads what a plan follows from. Nodes come from the cache without
+// waiting for it: what this controller wrote itself is in its memory, and what
+// others wrote may be old without harm.
+func (r *Reconciler) gather(ctx context.Context, nw *v1alpha1.NodeWright, mem *nodeWrightMemory) (*plan.Input, error) {
+	if err := r.settle(ctx, nw.Name, mem); err != nil {
+		return nil, err
+	}
+	nodes, err := r.listNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := &plan.Input{Now: r.opts.Clock.Now(), NodeWright: nw, NextOrder: mem.nextOrder}
+	selector, err := metav1.LabelSelectorAsSelector(&nw.Spec.NodeSelectors)
+	if err != nil {
+		selector = labels.Nothing()
+		in.Invalid = fmt.Sprintf("spec.nodeSelectors cannot be read: %s; correct it", err)
+	}
+	found := collect(nodes, nw, selector, mem, in)
+	if err := r.explain(ctx, nw, in.Nodes, found); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+func (r *Reconciler) listNodes(ctx context.Context) ([]corev1.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var list corev1.NodeList
+	if err := r.client.List(ctx, &list, client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	return list.Items, nil
+}
+
+// collect adds the nodes that the NodeWright selects or has keys on to the
+// input. It returns them in the same order.
+func collect(nodes []corev1.Node, nw *v1alpha1.NodeWright, selector labels.Selector, mem *nodeWrightMemory, in *plan.Input) []*corev1.Node {
+	read := newReader(nw.Name)
+	var found []*corev1.Node
+	seen := make(map[types.UID]bool, len(mem.grants))
+	for i := range nodes {
+		node := &nodes[i]
+		n := plan.Node{Name: node.Name, UID: string(node.UID), Selected: selector.Matches(labels.Set(node.Labels))}
+		own, granted := mem.grants[node.UID]
+		seen[node.UID] = true
+		if nw.DeletionTimestamp != nil {
+			n.Remains, n.Unreadable = remains(node, nw)
+		}
+		if !n.Selected && !granted && !n.Remains && !read.hasBatch(node.Annotations) {
+			continue
+		}
+		n.Ignored = v1alpha1.NodeIgnored(node.Labels)
+		n.Ready = readiness(node)
+		read.read(node.Annotations, &n)
+		if granted {
+			if shows(node, own.seq) {
+				delete(mem.grants, node.UID)
+			} else {
+				n.Batch, n.BatchUnreadable = &own.batch, false
+			}
+		}
+		if refused, ok := mem.refusals[node.UID]; ok {
+			if refused.resourceVersion == node.ResourceVersion {
+				n.Refused = refused.message
+			} else {
+				delete(mem.refusals, node.UID)
+			}
+		}
+		in.Nodes = append(in.Nodes, n)
+		found = append(found, node)
+	}
+	mem.forgetNodes(seen)
+	return found
+}
+
+// shows tells whether the node, as cached, is not older than the write with
+// this number.
+func shows(node *corev1.Node, seq int64) bool {
+	have, err := nodestate.ParseSeq(node.Annotations[nodestate.OwnerRollout.SeqKey()])
+	return err == nil && have >= seq
+}
+
+// forgetNodes drops what is remembered of nodes that are gone.
+func (m *nodeWrightMemory) forgetNodes(present map[types.UID]bool) {
+	for uid, g := range m.grants {
+		if !present[uid] && !g.doubt {
+			delete(m.grants, uid)
+		}
+	}
+	for uid := range m.refusals {
+		if !present[uid] {
+			delete(m.refusals, uid)
+		}
+	}
+}
+
+func readiness(node *corev1.Node) corev1.ConditionStatus {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// nodesWithGrant are the names of nodes with a grant of the NodeWright.
+func (r *Reconciler) nodesWithGrant(ctx context.Context, name string) ([]string, error) {
+	nodes, err := r.listNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	read := newReader(name)
+	var out []string
+	for i := range nodes {
+		if read.hasBatch(nodes[i].Annotations) {
+			out = append(out, nodes[i].Name)
+		}
+	}
+	return out, nil
+}
+
+// explain looks closer at the few nodes that the status is going to name.
+func (r *Reconciler) explain(ctx context.Context, nw *v1alpha1.NodeWright, nodes []plan.Node, found []*corev1.Node) error {
+	if nw.DeletionTimestamp != nil {
+		return nil
+	}
+	named := map[nodestate.StatusWord][]int{}
+	for i := range nodes {
+		switch word := nodes[i].Word; word {
+		case nodestate.StatusErroring, nodestate.StatusBlocked, nodestate.StatusUnknown:
+			if nodes[i].Selected && !nodes[i].Ignored {
+				named[word] = append(named[word], i)
+			}
+		}
+	}
+	var others []v1alpha1.NodeWright
+	if len(named[nodestate.StatusBlocked]) > 0 {
+		var err error
+		if others, err = r.listNodeWrights(ctx); err != nil {
+			return err
+		}
+	}
+	for _, indices := range named {
+		slices.SortFunc(indices, func(a, b int) int { return cmp.Compare(nodes[a].Name, nodes[b].Name) })
+		for _, i := range indices[:min(len(indices), v1alpha1.MaxProblemNodes)] {
+			describe(found[i], nw, others, &nodes[i])
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) listNodeWrights(ctx context.Context) ([]v1alpha1.NodeWright, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var list v1alpha1.NodeWrightList
+	if err := r.client.List(ctx, &list, client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodewrights: %w", err)
+	}
+	return list.Items, nil
+}

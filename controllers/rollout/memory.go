@@ -1,0 +1,116 @@
+package rollout
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+)
+
+// memory is what the controller knows of its own writes before the cache shows
+// them. It is lost with the process: then the gate sees to it that the cache
+// shows everything. Only the worker uses it.
+type memory struct {
+	byName map[string]*nodeWrightMemory
+}
+
+type nodeWrightMemory struct {
+	uid types.UID
+	// nextOrder that was persisted.
+	nextOrder int64
+	// statusAt is the time of the last write of the status.
+	statusAt time.Time
+	// sweptAt is the time of the last search for ConfigMaps that nobody needs.
+	sweptAt time.Time
+
+	mu sync.Mutex
+	// grants by UID of the node, until the cache shows them.
+	grants map[types.UID]ownGrant
+	// refusals by UID of the node, until the node changes.
+	refusals map[types.UID]refusal
+}
+
+// ownGrant is a grant that was written, or may have been.
+type ownGrant struct {
+	node  string
+	batch nodestate.Batch
+	seq   int64
+	// doubt says that nobody knows whether the write took effect.
+	doubt bool
+}
+
+// refusal is a grant that cannot be written to the node as it is.
+type refusal struct {
+	resourceVersion string
+	message         string
+}
+
+func newMemory() *memory { return &memory{byName: map[string]*nodeWrightMemory{}} }
+
+// of gives the memory of the NodeWright; a new one for an object that was
+// created anew under the name.
+func (m *memory) of(nw *v1alpha1.NodeWright) *nodeWrightMemory {
+	if mem := m.byName[nw.Name]; mem != nil && mem.uid == nw.UID {
+		return mem
+	}
+	mem := &nodeWrightMemory{uid: nw.UID, grants: map[types.UID]ownGrant{}, refusals: map[types.UID]refusal{}}
+	m.byName[nw.Name] = mem
+	return mem
+}
+
+func (m *memory) drop(name string) { delete(m.byName, name) }
+
+func (m *nodeWrightMemory) remember(node types.UID, g ownGrant) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.grants[node] = g
+	delete(m.refusals, node)
+}
+
+func (m *nodeWrightMemory) undo(node types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.grants, node)
+}
+
+func (m *nodeWrightMemory) refused(node types.UID, r refusal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.grants, node)
+	m.refusals[node] = r
+}
+
+// pace spreads the passes that events of nodes cause. A fleet that converges
+// sends far more events than passes are useful.
+type pace struct {
+	clock clock.Clock
+	mu    sync.Mutex
+	last  map[string]time.Time
+}
+
+func newPace(c clock.Clock) *pace { return &pace{clock: c, last: map[string]time.Time{}} }
+
+// began notes that a pass begins.
+func (p *pace) began(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last[name] = p.clock.Now()
+}
+
+// delay is how long an event has to wait for its pass. Events that come while
+// one waits need no pass of their own: the queue keeps the earliest.
+func (p *pace) delay(name string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(p.last[name].Add(passInterval).Sub(p.clock.Now()), 0)
+}
+
+func (p *pace) drop(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.last, name)
+}

@@ -1,0 +1,93 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	v1alpha1ac "github.com/nodewright/nodewright/applyconfigs/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/controllers/rollout/plan"
+)
+
+// fieldOwner is the field manager of the status and of the finalizer.
+const fieldOwner = client.FieldOwner(nodestate.OwnerRollout)
+
+// writeStatus writes the status if it changed, and not more often than each
+// statusInterval unless atOnce. due is when a status that was held back may be
+// written, zero if none was.
+func (r *Reconciler) writeStatus(
+	ctx context.Context, nw *v1alpha1.NodeWright, mem *nodeWrightMemory, p *plan.Plan, atOnce bool,
+) (due time.Time, err error) {
+	if p.RemoveFinalizer || equality.Semantic.DeepEqual(ours(&nw.Status), p.Status) {
+		return time.Time{}, nil
+	}
+	now := r.opts.Clock.Now()
+	if due := mem.statusAt.Add(statusInterval); !atOnce && now.Before(due) {
+		return due, nil
+	}
+	mem.statusAt = now
+	intent, err := statusIntent(nw, &p.Status)
+	if err != nil {
+		return time.Time{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err = r.client.Status().Apply(ctx, intent, fieldOwner, client.ForceOwnership)
+	if apierrors.IsNotFound(err) && !atOnce {
+		return time.Time{}, nil // it went meanwhile: its own event follows
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("write status: %w", err)
+	}
+	statusWrites.Inc()
+	r.tell(nw, p.Events)
+	return time.Time{}, nil
+}
+
+// ours is the part of a status that this controller writes, in the form in
+// which the planner has it. Other field managers may have conditions there.
+func ours(s *v1alpha1.NodeWrightStatus) v1alpha1.NodeWrightStatus {
+	out := *s
+	out.Packages, out.RuntimeRequiredTaint = nil, ""
+	kinds := plan.Conditions()
+	out.Conditions = nil
+	for _, c := range s.Conditions {
+		if slices.Contains(kinds, c.Type) {
+			out.Conditions = append(out.Conditions, c)
+		}
+	}
+	slices.SortFunc(out.Conditions, func(a, b metav1.Condition) int {
+		switch {
+		case a.Type < b.Type:
+			return -1
+		case a.Type > b.Type:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// statusIntent makes the apply configuration of a status. Types and apply
+// configurations have the same JSON form.
+func statusIntent(nw *v1alpha1.NodeWright, s *v1alpha1.NodeWrightStatus) (*v1alpha1ac.NodeWrightApplyConfiguration, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode status: %w", err)
+	}
+	status := v1alpha1ac.NodeWrightStatus()
+	if err := json.Unmarshal(raw, status); err != nil {
+		return nil, fmt.Errorf("make apply configuration of status: %w", err)
+	}
+	// With the UID, an apply to an object that was created anew is refused.
+	return v1alpha1ac.NodeWright(nw.Name).WithUID(nw.UID).WithStatus(status), nil
+}
