@@ -55,7 +55,8 @@ func (r *Reconciler) listNodes(ctx context.Context) ([]corev1.Node, error) {
 // input. It returns them in the same order.
 func collect(nodes []corev1.Node, nw *v1alpha1.NodeWright, selector labels.Selector, mem *nodeWrightMemory, in *plan.Input) []*corev1.Node {
 	read := newReader(nw.Name)
-	var found []*corev1.Node
+	in.Nodes = make([]plan.Node, 0, len(nodes))
+	found := make([]*corev1.Node, 0, len(nodes))
 	seen := make(map[types.UID]bool, len(mem.grants))
 	for i := range nodes {
 		node := &nodes[i]
