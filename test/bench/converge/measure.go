@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,6 +123,7 @@ func (b *bench) rounds(ctx context.Context) (*Result, error) {
 
 // bare measures the same Jobs without the operator, and removes them.
 func (b *bench) bare(ctx context.Context, round int, ordered bool) (float64, error) {
+	before := b.cpu()
 	f, err := newFloor(b.cp.Config(), b.nw, b.nodes, b.o.workers, round)
 	if err != nil {
 		return 0, err
@@ -129,7 +132,29 @@ func (b *bench) bare(ctx context.Context, round int, ordered bool) (float64, err
 	if err != nil {
 		return 0, err
 	}
+	b.sayCPU(before)
 	return took.Seconds(), f.clear(ctx)
+}
+
+// cpu is what the processes of the control plane used so far.
+func (b *bench) cpu() map[string]float64 {
+	out := map[string]float64{}
+	for name, pid := range b.cp.Pids() {
+		if seconds, err := cpuSeconds(pid); err == nil {
+			out[name] = seconds
+		}
+	}
+	return out
+}
+
+// sayCPU tells which process used how much since before: where the time goes.
+func (b *bench) sayCPU(before map[string]float64) {
+	var parts []string
+	for name, seconds := range b.cpu() {
+		parts = append(parts, fmt.Sprintf("%s %.1fs", name, seconds-before[name]))
+	}
+	slices.Sort(parts)
+	progress("  processor time: %s", strings.Join(parts, ", "))
 }
 
 // writeManifest writes the NodeWright as a user's file.
