@@ -85,7 +85,7 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 		Named(Name).
 		For(&corev1.Node{}, builder.WithPredicates(nodeChanged())).
 		Watches(&batchv1.Job{}, nodes(nodeOfJob), builder.WithPredicates(jobChanged(opts.Jobs.Namespace))).
-		Watches(&corev1.Pod{}, nodes(nodeOfPod), builder.WithPredicates(podEnded(opts.Jobs.Namespace))).
+		Watches(&corev1.Pod{}, nodes(nodeOfPod), builder.WithPredicates(podChanged(opts.Jobs.Namespace))).
 		Watches(&v1alpha1.NodeWright{}, nodes(r.nodesOf), builder.WithPredicates(nodeWrightChanged())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: opts.Workers,

@@ -105,8 +105,9 @@ func (r *Reconciler) gatherGone(ctx context.Context, in *gathered, concerned map
 	return nil
 }
 
-// namesOn are the names of the NodeWrights that have keys of ours or Jobs on
-// the node.
+// namesOn are the names of the NodeWrights that have keys of ours, a slot or
+// Jobs on the node. A slot has to be given back also by a node that is not
+// selected any more before it took it up.
 func namesOn(rec *nodestate.Record, jobs []plan.Job) map[string]bool {
 	names := map[string]bool{}
 	for ref := range rec.Packages {
@@ -119,6 +120,9 @@ func namesOn(rec *nodestate.Record, jobs []plan.Job) map[string]bool {
 		names[name] = true
 	}
 	for name := range rec.Cordons {
+		names[name] = true
+	}
+	for name := range rec.Batches {
 		names[name] = true
 	}
 	for i := range jobs {
@@ -223,7 +227,7 @@ func jobFacts(job *batchv1.Job) plan.Job {
 }
 
 // gatherExecutors finds packages with a pod on the node that has not ended and
-// whose Job is gone or finished: it still works in the package's directory.
+// that no Job stands for: it still works in the package's directory.
 func (r *Reconciler) gatherExecutors(ctx context.Context, in *gathered, jobs map[string]*batchv1.Job) error {
 	var pods corev1.PodList
 	err := r.client.List(ctx, &pods, client.InNamespace(r.opts.Jobs.Namespace),
@@ -234,11 +238,7 @@ func (r *Reconciler) gatherExecutors(ctx context.Context, in *gathered, jobs map
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !packagejob.Owned(pod.Labels) {
-			continue
-		}
-		if job := jobs[packagejob.JobOf(pod)]; job != nil {
-			// Of a Job that ended, the pod has ended too, whatever an older cache says.
+		if podEnded(pod) || !packagejob.Owned(pod.Labels) || covered(jobs[packagejob.JobOf(pod)]) {
 			continue
 		}
 		if id, err := packagejob.Parse(pod); err == nil {
@@ -248,4 +248,20 @@ func (r *Reconciler) gatherExecutors(ctx context.Context, in *gathered, jobs map
 	slices.SortFunc(in.Executors, nodestate.PackageRef.Compare)
 	in.Executors = slices.Compact(in.Executors)
 	return nil
+}
+
+// covered tells whether the Job says all about its pods: one that runs stands
+// for them, and of one that succeeded they have ended, whatever an older cache
+// says. A failed Job may have a pod that is still ending: before Kubernetes 1.31
+// it fails first.
+func covered(job *batchv1.Job) bool {
+	if job == nil {
+		return false
+	}
+	facts := jobFacts(job)
+	return !facts.Unreadable && facts.State != plan.JobFailed
+}
+
+func podEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

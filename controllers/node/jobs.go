@@ -93,11 +93,23 @@ func (r *Reconciler) jobExists(ctx context.Context, in *gathered, nw *v1alpha1.N
 }
 
 // deleteJob ends a Job and waits for its pods: the Job stays until they are
-// gone.
+// gone. The cache may be behind, so the API server is asked first: a Job that
+// ended meanwhile is evidence and stays, and one that is being deleted was told
+// of already.
 func (r *Reconciler) deleteJob(ctx context.Context, in *gathered, d *plan.JobDelete) error {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.opts.Jobs.Namespace, Name: d.Name}}
 	uid := types.UID(d.UID)
-	err := r.client.Delete(ctx, job, client.Preconditions{UID: &uid},
+	err := r.opts.Live.Get(ctx, client.ObjectKeyFromObject(job), job)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get job %s: %w", d.Name, err)
+	}
+	if _, ended := packagejob.Finished(job); ended || job.UID != uid || job.DeletionTimestamp != nil {
+		return nil
+	}
+	err = r.client.Delete(ctx, job, client.Preconditions{UID: &uid},
 		client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

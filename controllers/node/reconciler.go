@@ -50,10 +50,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		log.Info("recorded", "node", req.Name, "seq", in.NextSeq)
 		observeTransitions(&in.Record.Set, &p.Set)
 	}
+	// Events are about the record, and would not come again.
+	r.tell(in, &p)
 	if err := r.carryOut(ctx, in, &p); err != nil {
 		return ctrl.Result{}, err
 	}
-	r.tell(in, &p)
 	result := ctrl.Result{}
 	if !p.NextCheck.IsZero() {
 		result.RequeueAfter = max(p.NextCheck.Sub(r.opts.Clock.Now()), minBackoff)

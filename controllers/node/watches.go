@@ -73,11 +73,8 @@ func jobChanged(namespace string) predicate.Predicate {
 	}
 }
 
-// podEnded lets through pods that stop being an executor.
-func podEnded(namespace string) predicate.Predicate {
-	ended := func(p *corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	}
+// podChanged lets through pods that stop being an executor.
+func podChanged(namespace string) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		DeleteFunc: func(e event.DeleteEvent) bool {
@@ -87,7 +84,7 @@ func podEnded(namespace string) predicate.Predicate {
 			before, okBefore := e.ObjectOld.(*corev1.Pod)
 			after, okAfter := e.ObjectNew.(*corev1.Pod)
 			return okBefore && okAfter && after.Namespace == namespace && packagejob.Owned(after.Labels) &&
-				!ended(before) && ended(after)
+				!podEnded(before) && podEnded(after)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

@@ -14,7 +14,10 @@ func TestSerialRestartsDoNotWaitForEachOther(t *testing.T) {
 		packages []Package
 		change   func(*world)
 	}{
-		"adopted": {[]Package{makePackage("pa"), makePackage("pb")}, func(w *world) { w.nw("nw").UID = "restored-uid" }},
+		"adopted": {[]Package{makePackage("pa"), makePackage("pb")}, func(w *world) {
+			w.nw("nw").UID = "restored-uid"
+			w.grantSlot("nw")
+		}},
 		"both changed": {[]Package{makePackage("pa"), makePackage("pb")}, func(w *world) {
 			w.pkg("nw", "pa").SpecHash, w.pkg("nw", "pb").SpecHash = "s2", "s2"
 		}},

@@ -116,6 +116,13 @@ func TestAdoptionAfterRestore(t *testing.T) {
 	w.want("nw", "pa", "config/complete")
 	w.nw("nw").UID = "restored-uid"
 	before := len(w.started)
+	// What the packages need is made for the new NodeWright before it grants.
+	for range 4 {
+		if p := w.pass(); len(p.Create)+len(p.Delete) != 0 {
+			t.Fatalf("acted on the slot of the earlier NodeWright: %+v", p)
+		}
+	}
+	w.grantSlot("nw")
 	for range 4 {
 		w.pass()
 	}

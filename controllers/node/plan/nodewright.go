@@ -43,6 +43,12 @@ func newWork(p *planner, nw *NodeWright) *work {
 
 func (w *work) holdsSlot() bool { return w.batch != nil && w.batch.Holds(w.slot) }
 
+// slotCurrent tells whether the last grant is for what the NodeWright asks for
+// now: what a stage needs is there before the grant, and not before.
+func (w *work) slotCurrent() bool {
+	return w.batch.Rollout == w.nw.Revision && w.batch.UID == w.nw.UID
+}
+
 func (w *work) findHold() hold {
 	by := w.p.heldBack(w.nw)
 	switch {
@@ -58,7 +64,7 @@ func (w *work) findHold() hold {
 		return hold{ReasonUnreachable, "the node's Ready condition is Unknown; no attempt starts before the kubelet reports again"}
 	case !w.holdsSlot():
 		return hold{ReasonWaiting, "the rollout has not granted this node a slot"}
-	case w.batch.Rollout != w.nw.Revision:
+	case !w.slotCurrent():
 		return hold{ReasonWaiting, "the slot is for an earlier revision; the rollout will renew it"}
 	default:
 		return hold{}

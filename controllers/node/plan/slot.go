@@ -43,7 +43,7 @@ func (w *work) answerSlot(complete, erroring bool) {
 		slot = *w.slot
 		// Only the node knows that the same revision needs another slot here: after a
 		// change that is not part of the revision, or when what held it back is gone.
-		if w.wants && w.batch.Rollout == w.nw.Revision && w.hold.reason == ReasonWaiting {
+		if w.wants && w.slotCurrent() && w.hold.reason == ReasonWaiting {
 			slot.Reason = nodestate.SlotRetryWanted
 		}
 	default:
@@ -61,7 +61,7 @@ func (w *work) releaseReason(complete, erroring bool) string {
 		return ""
 	case complete:
 		return ReasonComplete
-	case w.batch.Rollout != w.nw.Revision:
+	case !w.slotCurrent():
 		// The rollout renews the slot for the new revision.
 		return ""
 	case w.hold.reason == ReasonBlocked || w.hold.reason == ReasonUnreachable:

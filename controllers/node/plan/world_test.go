@@ -67,7 +67,7 @@ func (w *world) grantSlot(nw string) {
 	if batches == nil {
 		batches = map[string]nodestate.Batch{}
 	}
-	batches[nw] = nodestate.Batch{ID: fmt.Sprint(w.grant), NodeWright: nw, Rollout: w.nw(nw).Revision, Order: 4}
+	batches[nw] = nodestate.Batch{ID: fmt.Sprint(w.grant), NodeWright: nw, Rollout: w.nw(nw).Revision, UID: w.nw(nw).UID, Order: 4}
 	w.in.Record.Batches = batches
 }
 
