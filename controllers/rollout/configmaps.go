@@ -158,13 +158,10 @@ func (r *Reconciler) replace(ctx context.Context, nw *v1alpha1.NodeWright, pkg s
 }
 
 // sweepConfigMaps deletes ConfigMaps that neither the spec nor the record of
-// any node names. Only once all nodes are complete: until then a node may need
-// an old one to tell what changed. due is the time of the next search, zero for
+// any node names. It is called once all nodes are complete: until then a node
+// may need an old one to tell what changed. due is the time of the next search, zero for
 // none.
-func (r *Reconciler) sweepConfigMaps(ctx context.Context, nw *v1alpha1.NodeWright, mem *nodeWrightMemory, complete bool) (due time.Time, err error) {
-	if !complete || !works(nw) {
-		return time.Time{}, nil
-	}
+func (r *Reconciler) sweepConfigMaps(ctx context.Context, nw *v1alpha1.NodeWright, mem *nodeWrightMemory) (due time.Time, err error) {
 	spare, err := r.spareConfigMaps(ctx, nw)
 	if err != nil || len(spare) == 0 {
 		return time.Time{}, err
@@ -226,8 +223,8 @@ func (r *Reconciler) spareConfigMaps(ctx context.Context, nw *v1alpha1.NodeWrigh
 func usedConfigs(nodes []corev1.Node, nw *v1alpha1.NodeWright) (used map[string]bool, certain bool) {
 	used = map[string]bool{}
 	for i := range nodes {
-		record, any := recordOf(nodes[i].Annotations, nw.Name)
-		if !any {
+		record, has := recordOf(nodes[i].Annotations, nw.Name)
+		if !has {
 			continue
 		}
 		if len(unreadableKeys(&record, nw)) > 0 {

@@ -82,5 +82,5 @@ func (r *Reconciler) sendFinalizers(ctx context.Context, nw *v1alpha1.NodeWright
 	}
 	target := &v1alpha1.NodeWright{}
 	target.Name = nw.Name
-	return r.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner))
+	return r.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), fieldOwner)
 }

@@ -79,6 +79,9 @@ func collect(nodes []corev1.Node, nw *v1alpha1.NodeWright, selector labels.Selec
 				n.Batch, n.BatchUnreadable = &own.batch, false
 			}
 		}
+		if order, ok := mem.promised[node.UID]; ok {
+			n.Promised = &order
+		}
 		if refused, ok := mem.refusals[node.UID]; ok {
 			if refused.resourceVersion == node.ResourceVersion {
 				n.Refused = refused.message
@@ -105,6 +108,11 @@ func (m *nodeWrightMemory) forgetNodes(present map[types.UID]bool) {
 	for uid, g := range m.grants {
 		if !present[uid] && !g.doubt {
 			delete(m.grants, uid)
+		}
+	}
+	for uid := range m.promised {
+		if !present[uid] {
+			delete(m.promised, uid)
 		}
 	}
 	for uid := range m.refusals {

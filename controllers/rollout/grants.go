@@ -25,6 +25,7 @@ func (r *Reconciler) grantAll(
 	if len(grants) == 0 {
 		return false, nil
 	}
+	mem.promise(grants)
 	made := make([]bool, len(grants))
 	errs := make([]error, len(grants))
 	r.parallel(len(grants), func(i int) { made[i], errs[i] = r.grant(ctx, nw, mem, &grants[i]) })

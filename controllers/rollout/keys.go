@@ -97,8 +97,8 @@ func recordOf(annotations map[string]string, name string) (nodestate.Record, boo
 // remains tells whether keys of the NodeWright that other controllers have to
 // take off are still on the node, and which of them cannot be read.
 func remains(node *corev1.Node, nw *v1alpha1.NodeWright) (yes bool, unreadable []string) {
-	record, any := recordOf(node.Annotations, nw.Name)
-	if !any {
+	record, has := recordOf(node.Annotations, nw.Name)
+	if !has {
 		return false, nil
 	}
 	unreadable = unreadableKeys(&record, nw)

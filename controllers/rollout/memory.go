@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/controllers/rollout/plan"
 )
 
 // memory is what the controller knows of its own writes before the cache shows
@@ -30,6 +31,8 @@ type nodeWrightMemory struct {
 	mu sync.Mutex
 	// grants by UID of the node, until the cache shows them.
 	grants map[types.UID]ownGrant
+	// promised are orders by UID of the node, until the cache shows a grant.
+	promised map[types.UID]int32
 	// refusals by UID of the node, until the node changes.
 	refusals map[types.UID]refusal
 }
@@ -57,12 +60,20 @@ func (m *memory) of(nw *v1alpha1.NodeWright) *nodeWrightMemory {
 	if mem := m.byName[nw.Name]; mem != nil && mem.uid == nw.UID {
 		return mem
 	}
-	mem := &nodeWrightMemory{uid: nw.UID, grants: map[types.UID]ownGrant{}, refusals: map[types.UID]refusal{}}
+	mem := &nodeWrightMemory{uid: nw.UID, grants: map[types.UID]ownGrant{},
+		promised: map[types.UID]int32{}, refusals: map[types.UID]refusal{}}
 	m.byName[nw.Name] = mem
 	return mem
 }
 
 func (m *memory) drop(name string) { delete(m.byName, name) }
+
+// promise notes the orders of grants before they are written.
+func (m *nodeWrightMemory) promise(grants []plan.Grant) {
+	for i := range grants {
+		m.promised[types.UID(grants[i].UID)] = grants[i].Batch.Order
+	}
+}
 
 func (m *nodeWrightMemory) remember(node types.UID, g ownGrant) {
 	m.mu.Lock()

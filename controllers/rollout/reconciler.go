@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,30 +77,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // carryOut does what the plan says, in the order that makes a crash at any
-// point harmless.
+// point harmless. The status never keeps nodes from their grants, nor a node
+// that fails the status from being written; only orders have to be stored before
+// they are given.
 func (r *Reconciler) carryOut(ctx context.Context, nw *v1alpha1.NodeWright, mem *nodeWrightMemory, p plan.Plan) (ctrl.Result, error) {
 	ordersFirst := len(p.Grants) > 0 && p.NextOrder > nw.Status.NextOrder
-	due, err := r.writeStatus(ctx, nw, mem, &p, ordersFirst)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	mem.nextOrder = p.NextOrder
-	again, err := r.grantAll(ctx, nw, mem, p.Grants)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if len(p.Clean) > 0 {
-		if err := r.cleanNodes(ctx, nw.Name, p.Clean); err != nil {
+	if ordersFirst {
+		if _, err := r.writeStatus(ctx, nw, mem, &p, true); err != nil {
 			return ctrl.Result{}, err
 		}
-		// What was removed never shows in the cache.
-		clear(mem.grants)
 	}
-	if p.RemoveFinalizer {
-		return ctrl.Result{}, r.removeFinalizer(ctx, nw)
+	mem.nextOrder = p.NextOrder
+	again, grantErr := r.grantAll(ctx, nw, mem, p.Grants)
+	cleanErr := r.clean(ctx, nw, mem, &p)
+	var due, swept time.Time
+	var statusErr, sweepErr error
+	if !ordersFirst && !p.RemoveFinalizer {
+		due, statusErr = r.writeStatus(ctx, nw, mem, &p, false)
 	}
-	swept, err := r.sweepConfigMaps(ctx, nw, mem, p.AllComplete)
-	if err != nil {
+	if p.AllComplete {
+		swept, sweepErr = r.sweepConfigMaps(ctx, nw, mem)
+	}
+	if err := errors.Join(grantErr, cleanErr, statusErr, sweepErr); err != nil {
 		return ctrl.Result{}, err
 	}
 	var next time.Time
@@ -107,6 +106,23 @@ func (r *Reconciler) carryOut(ctx context.Context, nw *v1alpha1.NodeWright, mem 
 		next = r.opts.Clock.Now().Add(passInterval)
 	}
 	return r.requeue(due, swept, p.NextCheck, next), nil
+}
+
+// clean takes a NodeWright that is being deleted off the nodes, and lets it go
+// once nothing is left.
+func (r *Reconciler) clean(ctx context.Context, nw *v1alpha1.NodeWright, mem *nodeWrightMemory, p *plan.Plan) error {
+	if p.RemoveFinalizer {
+		return r.removeFinalizer(ctx, nw)
+	}
+	if len(p.Clean) == 0 {
+		return nil
+	}
+	if err := r.cleanNodes(ctx, nw.Name, p.Clean); err != nil {
+		return err
+	}
+	// What was removed never shows in the cache.
+	clear(mem.grants)
+	return nil
 }
 
 // requeue asks for a pass at the nearest of the times that are set.

@@ -27,7 +27,7 @@ const fieldOwner = client.FieldOwner(nodestate.OwnerRollout)
 func (r *Reconciler) writeStatus(
 	ctx context.Context, nw *v1alpha1.NodeWright, mem *nodeWrightMemory, p *plan.Plan, atOnce bool,
 ) (due time.Time, err error) {
-	if p.RemoveFinalizer || equality.Semantic.DeepEqual(ours(&nw.Status), p.Status) {
+	if equality.Semantic.DeepEqual(ours(&nw.Status), p.Status) {
 		return time.Time{}, nil
 	}
 	now := r.opts.Clock.Now()

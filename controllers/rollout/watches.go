@@ -119,23 +119,34 @@ func concerned(before, after *corev1.Node, list []v1alpha1.NodeWright) []string 
 			out = append(out, nw.Name)
 		}
 	}
-	if after == nil {
-		return out
-	}
-	for key, value := range after.Annotations {
-		if before != nil && before.Annotations[key] == value || !strings.HasPrefix(key, batchPrefix) {
-			continue
-		}
-		if k, ok := nodestate.ParseKey(key); ok && k.Kind == nodestate.KindBatch {
-			if b, err := nodestate.DecodeBatch(k, value); err == nil && !known[b.NodeWright] {
-				out = append(out, b.NodeWright)
-			}
+	for _, name := range newGrants(before, after) {
+		if !known[name] {
+			out = append(out, name)
 		}
 	}
 	return out
 }
 
 const batchPrefix = nodestate.Prefix + "batch_"
+
+// newGrants names the NodeWrights of grants on the node that came or changed.
+func newGrants(before, after *corev1.Node) []string {
+	if after == nil {
+		return nil
+	}
+	var out []string
+	for key, value := range after.Annotations {
+		if !strings.HasPrefix(key, batchPrefix) || before != nil && before.Annotations[key] == value {
+			continue
+		}
+		if k, ok := nodestate.ParseKey(key); ok && k.Kind == nodestate.KindBatch {
+			if b, err := nodestate.DecodeBatch(k, value); err == nil {
+				out = append(out, b.NodeWright)
+			}
+		}
+	}
+	return out
+}
 
 // hasStake tells whether the NodeWright selects the node or has a grant there.
 func hasStake(nw *v1alpha1.NodeWright, node *corev1.Node) bool {

@@ -153,10 +153,35 @@ func TestRolloutWithLostAnswers(t *testing.T) {
 				done++
 			}
 			got := b.awaitStatus(t, nw.Name, nodestate.StatusComplete)
-			if got.Status.NextOrder != 4 && name != "refused" && name != "failed" {
+			if got.Status.NextOrder != 4 {
 				t.Errorf("next order is %d, want 4", got.Status.NextOrder)
 			}
 		})
+	}
+}
+
+// A node whose writes fail keeps nobody waiting, and a status that cannot be
+// written keeps no node waiting.
+func TestRolloutGoesOnBesideFailures(t *testing.T) {
+	b := newRolloutBed(t)
+	n1, n2, n3 := b.createNode(t).Name, b.createNode(t).Name, b.createNode(t).Name
+	b.injector.Plan(func(req *http.Request) faults.Fault {
+		if faults.IsWrite("nodes")(req) && strings.HasSuffix(req.URL.Path, "/"+n1) {
+			return faults.Fail
+		}
+		return faults.None
+	})
+	nw := b.createNodeWright(t, "", budgetOf(2))
+	b.complete(t, n2, nw.Name)
+	eventually(t, "the status shows the second node", func() bool { return b.nodeWright(t, nw.Name).Status.CompleteNodes == "1/3" })
+	b.injector.Plan(faults.Every(1, faults.IsWrite(statusWrite), faults.Fail))
+	patch(t, n1, "somebody", `{"metadata":{"annotations":{"example.com/note":"x"}}}`)
+	b.awaitGrant(t, n1, nw.Name)
+	b.injector.Plan(nil)
+	b.complete(t, n1, nw.Name)
+	b.complete(t, n3, nw.Name)
+	if got := b.awaitStatus(t, nw.Name, nodestate.StatusComplete); got.Status.NextOrder != 3 {
+		t.Errorf("next order is %d, want 3: retries leave no gaps", got.Status.NextOrder)
 	}
 }
 

@@ -51,17 +51,29 @@ func (p *planner) byOrder(pick func(*member) bool) []*member {
 }
 
 func order(m *member) int64 {
-	if m.Batch == nil {
-		return noOrder
+	if order, ok := ownOrder(m); ok {
+		return int64(order)
 	}
-	return int64(m.Batch.Order)
+	return noOrder
+}
+
+// ownOrder is the order that the node has, or was promised.
+func ownOrder(m *member) (order int32, ok bool) {
+	switch {
+	case m.Batch != nil:
+		return m.Batch.Order, true
+	case m.Promised != nil:
+		return *m.Promised, true
+	default:
+		return 0, false
+	}
 }
 
 // addNew grants a slot; the node keeps the order it has. It returns false where
 // no order is left.
 func (p *planner) addNew(m *member) bool {
-	if m.Batch != nil {
-		p.add(m, m.Batch.Order)
+	if order, ok := ownOrder(m); ok {
+		p.add(m, order)
 		return true
 	}
 	if p.out.NextOrder > math.MaxInt32 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
@@ -91,6 +92,19 @@ func TestOrderWithoutStatus(t *testing.T) {
 	w.pass()
 	if got := w.nodes["n04"].Batch.Order; got != 3 {
 		t.Errorf("order of the new node is %d, want 3", got)
+	}
+}
+
+// A grant that could not be written leaves no gap: the node gets the order that
+// it was promised.
+func TestPromisedOrder(t *testing.T) {
+	w := newWorld(t, nodeWright(count(1)), names(3)...)
+	w.nodes["n02"].Promised = ptr.To[int32](0)
+	w.nextOrder = 1
+	p := w.pass()
+	wantGranted(t, p, "n02")
+	if p.Grants[0].Batch.Order != 0 || p.NextOrder != 1 {
+		t.Errorf("order %d, next %d; want 0 and 1", p.Grants[0].Batch.Order, p.NextOrder)
 	}
 }
 

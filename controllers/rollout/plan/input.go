@@ -41,6 +41,9 @@ type Node struct {
 	// Batch is the last grant: what stands on the node, or a later one that the
 	// cache does not show yet. nil if there was none.
 	Batch *nodestate.Batch
+	// Promised is the order of an earlier grant that could not be written, nil if
+	// there is none: the next one takes it, so that retries leave no gaps.
+	Promised *int32
 	// BatchUnreadable says that a grant stands on the node that cannot be read.
 	BatchUnreadable bool
 	// Slot is the node's answer to a grant, nil if there is none.

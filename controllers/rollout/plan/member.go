@@ -33,10 +33,7 @@ type member struct {
 }
 
 func (p *planner) classify(n *Node) member {
-	m := member{Node: n, active: n.Selected && !n.Ignored}
-	// A grant that cannot be read may be in use, unless the node gave a slot back.
-	m.slot = n.Batch != nil && n.Batch.Holds(n.Slot) ||
-		n.BatchUnreadable && (n.Slot == nil || n.Slot.State != nodestate.SlotReleased)
+	m := member{Node: n, active: n.Selected && !n.Ignored, slot: slotInUse(n)}
 	// A slot in use means that the word may be about an earlier revision.
 	m.complete = m.active && !m.slot && p.ours(n.Batch) && n.Word == nodestate.StatusComplete
 	m.counts = m.slot || m.active && !m.complete && (n.Word == nodestate.StatusErroring || n.Cordoned)
@@ -45,6 +42,14 @@ func (p *planner) classify(n *Node) member {
 	}
 	m.wants = m.active && !m.slot && !m.complete && (!p.ours(n.Batch) || retryWanted(n))
 	return m
+}
+
+func slotInUse(n *Node) bool {
+	if n.BatchUnreadable {
+		// It may be in use, unless the node gave a slot back.
+		return n.Slot == nil || n.Slot.State != nodestate.SlotReleased
+	}
+	return n.Batch != nil && n.Batch.Holds(n.Slot)
 }
 
 // retryWanted tells whether the node gave its slot back and asks for another

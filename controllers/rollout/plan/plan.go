@@ -53,8 +53,8 @@ func newPlanner(in Input) *planner {
 	p.compartment = p.countDefault()
 	p.out.NextOrder = max(in.NextOrder, p.nw.Status.NextOrder)
 	for i := range p.members {
-		if b := p.members[i].Batch; b != nil {
-			p.out.NextOrder = max(p.out.NextOrder, int64(b.Order)+1)
+		if order, ok := ownOrder(&p.members[i]); ok {
+			p.out.NextOrder = max(p.out.NextOrder, int64(order)+1)
 		}
 	}
 	return p

@@ -133,7 +133,7 @@ func TestFleetStaysWithinTheBudget(t *testing.T) {
 		node := func() string { return fmt.Sprintf("n%02d", rapid.IntRange(1, 9).Draw(t, "node")) }
 		revisions := 0
 		t.Repeat(map[string]func(*rapid.T){
-			"pass":     func(t *rapid.T) { w.pass() },
+			"pass":     func(*rapid.T) { w.pass() },
 			"work":     func(*rapid.T) { w.work(node()) },
 			"complete": func(*rapid.T) { w.complete(node()) },
 			"fail": func(*rapid.T) {
