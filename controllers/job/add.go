@@ -10,17 +10,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/wake"
 )
 
 // Name of the controller, in logs and metrics.
@@ -34,10 +33,6 @@ const (
 	DefaultTTLSucceeded = time.Hour
 	// DefaultTTLFailed is the same for Jobs that failed.
 	DefaultTTLFailed = 24 * time.Hour
-	// MaxBackoff ends the back-off of a node whose reconcile fails.
-	MaxBackoff = time.Minute
-	// minBackoff begins it.
-	minBackoff = 50 * time.Millisecond
 )
 
 // Writer is what the controller needs of controllers/apply.
@@ -83,13 +78,12 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 	to := handler.EnqueueRequestsFromMapFunc
 	err := builder.ControllerManagedBy(mgr).
 		Named(Name).
-		Watches(&corev1.Node{}, to(nodeItself), builder.WithPredicates(nodeChanged())).
-		Watches(&batchv1.Job{}, to(nodeOfJob), builder.WithPredicates(jobChanged(opts.Namespace))).
-		Watches(&corev1.Pod{}, to(nodeOfPod), builder.WithPredicates(podDeleted(opts.Namespace))).
+		Watches(&corev1.Node{}, to(wake.Node), builder.WithPredicates(nodeChanged())).
+		Watches(&batchv1.Job{}, to(wake.NodeOfJob), builder.WithPredicates(jobChanged(opts.Namespace))).
+		Watches(&corev1.Pod{}, to(wake.NodeOfPod), builder.WithPredicates(podDeleted(opts.Namespace))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: opts.Workers,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				minBackoff, MaxBackoff),
+			RateLimiter:             wake.RateLimiter(),
 		}).
 		Complete(r)
 	if err != nil {

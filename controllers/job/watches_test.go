@@ -122,18 +122,3 @@ func TestPodDeleted(t *testing.T) {
 		t.Error("a pod is let through again while it ends")
 	}
 }
-
-// Q1: Jobs are queued by the node of the pod template, never by a label.
-func TestJobsAreQueuedByNode(t *testing.T) {
-	t.Parallel()
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "sys", Name: "j", Labels: map[string]string{packagejob.LabelNode: "hash"},
-	}}
-	if got := nodeOfJob(t.Context(), job); len(got) != 0 {
-		t.Errorf("a Job without node is queued as %v", got)
-	}
-	job.Spec.Template.Spec.NodeName = "n1"
-	if got := nodeOfJob(t.Context(), job); len(got) != 1 || got[0].Name != "n1" || got[0].Namespace != "" {
-		t.Errorf("Job is queued as %v, want its node", got)
-	}
-}

@@ -9,19 +9,18 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/controllers/node/stagejob"
+	"github.com/nodewright/nodewright/controllers/wake"
 )
 
 // Name of the controller, in logs and metrics.
@@ -30,10 +29,6 @@ const Name = "node"
 const (
 	// DefaultWorkers is how many nodes are worked on at once.
 	DefaultWorkers = 8
-	// MaxBackoff ends the back-off of a node whose reconcile fails.
-	MaxBackoff = time.Minute
-	// minBackoff begins it.
-	minBackoff = 5 * time.Millisecond
 
 	// DefaultRetryBase is the wait before the first retry of an attempt.
 	DefaultRetryBase = 10 * time.Second
@@ -84,13 +79,12 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 	err := builder.ControllerManagedBy(mgr).
 		Named(Name).
 		For(&corev1.Node{}, builder.WithPredicates(nodeChanged())).
-		Watches(&batchv1.Job{}, nodes(nodeOfJob), builder.WithPredicates(jobChanged(opts.Jobs.Namespace))).
-		Watches(&corev1.Pod{}, nodes(nodeOfPod), builder.WithPredicates(podChanged(opts.Jobs.Namespace))).
+		Watches(&batchv1.Job{}, nodes(wake.NodeOfJob), builder.WithPredicates(jobChanged(opts.Jobs.Namespace))).
+		Watches(&corev1.Pod{}, nodes(wake.NodeOfPod), builder.WithPredicates(podChanged(opts.Jobs.Namespace))).
 		Watches(&v1alpha1.NodeWright{}, nodes(r.nodesOf), builder.WithPredicates(nodeWrightChanged())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: opts.Workers,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				minBackoff, MaxBackoff),
+			RateLimiter:             wake.RateLimiter(),
 		}).
 		Complete(r)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,7 +58,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	result := ctrl.Result{}
 	if !p.NextCheck.IsZero() {
-		result.RequeueAfter = max(p.NextCheck.Sub(r.opts.Clock.Now()), minBackoff)
+		// A time that has come by now is due at once; zero would mean never.
+		result.RequeueAfter = max(p.NextCheck.Sub(r.opts.Clock.Now()), time.Nanosecond)
 	}
 	return result, nil
 }

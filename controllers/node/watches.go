@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -17,6 +16,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
+	"github.com/nodewright/nodewright/controllers/wake"
 )
 
 // nodeChanged lets through what a plan can depend on: heartbeats of a fleet
@@ -32,32 +32,17 @@ func nodeChanged() predicate.Predicate {
 			return before.UID != after.UID || nodeFacts(before) != nodeFacts(after) ||
 				before.Spec.Unschedulable != after.Spec.Unschedulable ||
 				!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
-				!maps.Equal(before.Labels, after.Labels) || contractChanged(before.Annotations, after.Annotations)
+				!maps.Equal(before.Labels, after.Labels) || wake.KeysDiffer(before.Annotations, after.Annotations)
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 
-// contractChanged tells whether a key of the contract differs.
-func contractChanged(before, after map[string]string) bool {
-	for _, pair := range [][2]map[string]string{{before, after}, {after, before}} {
-		for key, value := range pair[0] {
-			if other, ok := pair[1][key]; ok && other == value {
-				continue
-			}
-			if _, ours := nodestate.ParseKey(key); ours {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // jobChanged lets through the ends of Jobs of the operator, and what a user
 // did to them.
 func jobChanged(namespace string) predicate.Predicate {
-	ours := func(o client.Object) bool { return o.GetNamespace() == namespace && packagejob.Owned(o.GetLabels()) }
+	ours := wake.Owned(namespace)
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return ours(e.Object) },
 		DeleteFunc: func(e event.DeleteEvent) bool { return ours(e.Object) },
@@ -104,29 +89,6 @@ func nodeWrightChanged() predicate.Predicate {
 	}
 }
 
-func nodeOfJob(_ context.Context, o client.Object) []reconcile.Request {
-	job, ok := o.(*batchv1.Job)
-	if !ok {
-		return nil
-	}
-	return request(packagejob.NodeName(job))
-}
-
-func nodeOfPod(_ context.Context, o client.Object) []reconcile.Request {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return nil
-	}
-	return request(pod.Spec.NodeName)
-}
-
-func request(node string) []reconcile.Request {
-	if node == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: node}}}
-}
-
 // nodesOf are the nodes that a NodeWright selects or has keys on.
 func (r *Reconciler) nodesOf(ctx context.Context, o client.Object) []reconcile.Request {
 	nw, ok := o.(*v1alpha1.NodeWright)
@@ -146,7 +108,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, o client.Object) []reconcile.R
 		_, hasStatus := node.Annotations[status]
 		_, hasSlot := node.Annotations[slot]
 		if hasStatus || hasSlot || selects(nw, node) || hasEntries(node, nw.Name) {
-			out = append(out, request(node.Name)...)
+			out = append(out, wake.Named(node.Name)...)
 		}
 	}
 	return out

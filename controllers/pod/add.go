@@ -8,17 +8,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/wake"
 )
 
 // Name of the controller, in logs and metrics.
@@ -30,10 +29,6 @@ const (
 	// DefaultGrace is how long a pod may lack volumes, network or sandbox before
 	// that is reported.
 	DefaultGrace = 2 * time.Minute
-	// MaxBackoff ends the back-off of a node whose reconcile fails.
-	MaxBackoff = time.Minute
-	// minBackoff begins it.
-	minBackoff = 50 * time.Millisecond
 )
 
 // Writer is what the controller needs of controllers/apply.
@@ -74,12 +69,11 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 	to := handler.EnqueueRequestsFromMapFunc
 	err := builder.ControllerManagedBy(mgr).
 		Named(Name).
-		Watches(&corev1.Node{}, to(nodeItself), builder.WithPredicates(nodeChanged())).
-		Watches(&corev1.Pod{}, to(nodeOfPod), builder.WithPredicates(podChanged(opts.Namespace))).
+		Watches(&corev1.Node{}, to(wake.Node), builder.WithPredicates(nodeChanged())).
+		Watches(&corev1.Pod{}, to(wake.NodeOfPod), builder.WithPredicates(podChanged(opts.Namespace))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: opts.Workers,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				minBackoff, MaxBackoff),
+			RateLimiter:             wake.RateLimiter(),
 		}).
 		Complete(r)
 	if err != nil {
