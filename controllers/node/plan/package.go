@@ -43,14 +43,20 @@ func (w *work) next(pkg *Package) step {
 		}
 		return step{}
 	}
+	return w.nextUnfinished(pkg, &e)
+}
+
+// nextUnfinished decides for an entry whose stage is not complete, and whose
+// version, image and configMap are the spec's.
+func (w *work) nextUnfinished(pkg *Package, e *nodestate.PackageStatus) step {
 	switch {
 	case e.UID != w.nw.UID:
-		return restart(restartStage(&e), "the entry was written for an earlier NodeWright of this name")
+		return restart(restartStage(e), "the entry was written for an earlier NodeWright of this name")
 	case e.State == nodestate.StateUnknown || e.State == nodestate.StateSkipped || !runnable(e.Stage):
-		return restart(restartStage(&e), "nobody knows how far the stage came")
+		return restart(restartStage(e), "nobody knows how far the stage came")
 	case e.SpecHash != pkg.SpecHash:
 		return restart(e.Stage, "the package changed while the stage was not complete")
-	case w.parked(&e) && e.Failures <= w.nw.RetryLimit:
+	case w.parked(e) && e.Failures <= w.nw.RetryLimit:
 		return step{stage: e.Stage, again: true, reason: "the retry limit allows another attempt"}
 	default:
 		return step{}
@@ -178,7 +184,7 @@ func (w *work) otherActive(pkg string) bool {
 // change of the spec.
 func (w *work) unfinished(e *nodestate.PackageStatus) bool {
 	return e.State == nodestate.StateInProgress ||
-		e.State == nodestate.StateErroring && !(w.parked(e) && e.Failures > w.nw.RetryLimit)
+		e.State == nodestate.StateErroring && (!w.parked(e) || e.Failures <= w.nw.RetryLimit)
 }
 
 // parked tells whether an entry is erroring for failed attempts: nothing runs,
