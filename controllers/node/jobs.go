@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +57,11 @@ func (r *Reconciler) createJob(ctx context.Context, in *gathered, c *plan.JobCre
 	if err != nil {
 		return err
 	}
+	if c.Unsure {
+		if runs, err := r.runsUnseen(ctx, c); err != nil || runs {
+			return err
+		}
+	}
 	err = r.client.Create(ctx, job)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -70,6 +77,23 @@ func (r *Reconciler) createJob(ctx context.Context, in *gathered, c *plan.JobCre
 			"annotations of the node are too large for package %s and were left out of its metadata: %v", c.Identity.Package, dropped))
 	}
 	return nil
+}
+
+// runsUnseen asks the API server whether a pod of the package has not ended. Its
+// end brings the node back.
+func (r *Reconciler) runsUnseen(ctx context.Context, c *plan.JobCreate) (bool, error) {
+	var pods corev1.PodList
+	err := r.opts.Live.List(ctx, &pods, client.InNamespace(r.opts.Jobs.Namespace), client.MatchingLabels{
+		packagejob.LabelName: packagejob.LabelValue(c.Identity.NodeWright),
+		packagejob.LabelNode: packagejob.LabelValue(c.Identity.Node),
+	})
+	if err != nil {
+		return false, fmt.Errorf("list pods of nodewright %s on node %s: %w", c.Identity.NodeWright, c.Identity.Node, err)
+	}
+	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+		id, err := packagejob.Parse(&pod)
+		return err == nil && id.Node == c.Identity.Node && id.Ref() == c.Identity.Ref() && !podEnded(&pod)
+	}), nil
 }
 
 // jobExists looks at a Job that was there before we created it. The name

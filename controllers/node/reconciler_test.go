@@ -255,3 +255,38 @@ func TestSlotOfADeselectedNodeIsGivenBack(t *testing.T) {
 		t.Fatalf("slot %+v", got)
 	}
 }
+
+// The cache of Jobs may show that a Job is gone before the cache of pods shows
+// its pod.
+func TestNoJobBesideAPodThatTheCacheDoesNotShow(t *testing.T) {
+	nw := &v1alpha1.NodeWright{ObjectMeta: metav1.ObjectMeta{Name: "nw", UID: "nw-uid"}}
+	nw.Spec.Packages = map[string]v1alpha1.Package{"pa": {Version: "1.0.0", Image: "reg/pa"}}
+	gone := makeJob(t, "")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: gone.Name + "-x", Namespace: namespace, Labels: gone.Labels, Annotations: gone.Annotations,
+	}}
+	for name, tc := range map[string]struct {
+		phase corev1.PodPhase
+		want  int
+	}{"runs": {corev1.PodRunning, 0}, "has ended": {corev1.PodFailed, 1}} {
+		t.Run(name, func(t *testing.T) {
+			creates := 0
+			f := newFixture(t, interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					creates++
+					return nil
+				},
+			}, nw)
+			shown := pod.DeepCopy()
+			shown.Status.Phase = tc.phase
+			f.opts.Live = fake.NewClientBuilder().WithObjects(shown).Build()
+			in := &gathered{view: f.paper.view, specs: map[string]*v1alpha1.NodeWright{"nw": nw}}
+			if err := f.createJob(t.Context(), in, &plan.JobCreate{Identity: identity(), Unsure: true}); err != nil {
+				t.Fatal(err)
+			}
+			if creates != tc.want {
+				t.Fatalf("%d Jobs created, want %d", creates, tc.want)
+			}
+		})
+	}
+}

@@ -213,9 +213,16 @@ func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
 		Identity: w.p.identity(e), SpecHash: e.SpecHash, ConfigHash: e.ConfigHash,
 		Image: e.Image, ContainerSHA: e.ContainerSHA,
 		DeadlineSeconds: deadline(pkg.StageTimeout), BootID: e.BootID,
-		Order: w.batch.Order,
+		Order: w.batch.Order, Unsure: w.lostSight(e.Ref()),
 	}
 	w.p.out.Create = append(w.p.out.Create, create)
+}
+
+// lostSight tells whether the record before this pass names a Job that is not
+// there: it was never created, or somebody deleted it.
+func (w *work) lostSight(ref nodestate.PackageRef) bool {
+	old, had := w.p.in.Record.Packages[ref]
+	return had && old.State != nodestate.StateComplete && w.p.jobOf(&old) == nil
 }
 
 // identity of the attempt that the entry names.

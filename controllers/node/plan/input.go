@@ -145,6 +145,10 @@ type JobCreate struct {
 	Order int32
 	// BootID at the start of the stage.
 	BootID string
+	// Unsure says that an earlier Job of the package is gone, and nobody saw how it
+	// ended: caches of Jobs and pods are not ordered, so a pod of it may run that
+	// the cache does not show. Only the API server can tell.
+	Unsure bool
 }
 
 // JobDeadline changes the deadline of a running Job in place.
