@@ -1,0 +1,255 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
+)
+
+// kind of an object.
+type kind int
+
+const (
+	kindNode kind = iota
+	kindJob
+	kindPod
+	kindNodeWright
+	kinds
+)
+
+// change of an object; before or after is nil for one that comes or goes.
+type change struct {
+	rv            int64
+	name          string
+	before, after metav1.Object
+}
+
+// api is the API server. Objects are never changed, only replaced, so that
+// caches can hold them.
+type api struct {
+	w    *world
+	rv   int64
+	uids int
+	live [kinds]map[string]metav1.Object
+	// order has the names of what lives, sorted.
+	order [kinds][]string
+	log   [kinds][]change
+	// podsOf has the names of the pods of Jobs.
+	podsOf map[types.UID][]string
+	// records and identities are what objects say, decoded once for each.
+	records    map[*corev1.Node]*nodestate.Record
+	identities map[metav1.Object]parsed
+}
+
+type parsed struct {
+	id  packagejob.Identity
+	err error
+}
+
+func newAPI(w *world) *api {
+	a := &api{w: w, records: map[*corev1.Node]*nodestate.Record{}, identities: map[metav1.Object]parsed{}, podsOf: map[types.UID][]string{}}
+	for k := range a.live {
+		a.live[k] = map[string]metav1.Object{}
+	}
+	return a
+}
+
+// record is what stands on a node, decoded. It must not be changed.
+func (a *api) record(n *corev1.Node) *nodestate.Record {
+	if rec, ok := a.records[n]; ok {
+		return rec
+	}
+	rec := nodestate.Decode(n.Annotations, nil)
+	a.records[n] = &rec
+	return &rec
+}
+
+// identity is what a Job or pod says that it runs.
+func (a *api) identity(o metav1.Object) (packagejob.Identity, error) {
+	p, ok := a.identities[o]
+	if !ok {
+		p.id, p.err = packagejob.Parse(o)
+		a.identities[o] = p
+	}
+	return p.id, p.err
+}
+
+func (a *api) uid(prefix string) types.UID {
+	a.uids++
+	return types.UID(fmt.Sprintf("%s-%d", prefix, a.uids))
+}
+
+// put stores an object that nobody else holds.
+func (a *api) put(k kind, o metav1.Object) {
+	a.rv++
+	o.SetResourceVersion(strconv.FormatInt(a.rv, 10))
+	name := o.GetName()
+	before := a.live[k][name]
+	if before == nil {
+		i, _ := slices.BinarySearch(a.order[k], name)
+		a.order[k] = slices.Insert(a.order[k], i, name)
+		if k == kindPod {
+			owner := metav1.GetControllerOf(o).UID
+			a.podsOf[owner] = append(a.podsOf[owner], name)
+		}
+	}
+	a.live[k][name] = o
+	a.log[k] = append(a.log[k], change{rv: a.rv, name: name, before: before, after: o})
+}
+
+func (a *api) remove(k kind, name string) {
+	before, ok := a.live[k][name]
+	if !ok {
+		return
+	}
+	a.rv++
+	delete(a.live[k], name)
+	i, _ := slices.BinarySearch(a.order[k], name)
+	a.order[k] = slices.Delete(a.order[k], i, i+1)
+	if k == kindPod {
+		owner := metav1.GetControllerOf(before).UID
+		a.podsOf[owner] = slices.DeleteFunc(a.podsOf[owner], func(n string) bool { return n == name })
+	}
+	a.log[k] = append(a.log[k], change{rv: a.rv, name: name, before: before})
+}
+
+func rvOf(o metav1.Object) int64 {
+	rv, err := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return rv
+}
+
+// names of the objects of a kind, sorted.
+func names(objects map[string]metav1.Object) []string { return slices.Sorted(maps.Keys(objects)) }
+
+func asNode(o metav1.Object) *corev1.Node { n, _ := o.(*corev1.Node); return n }
+func asJob(o metav1.Object) *batchv1.Job  { j, _ := o.(*batchv1.Job); return j }
+func asPod(o metav1.Object) *corev1.Pod   { p, _ := o.(*corev1.Pod); return p }
+func asNodeWright(o metav1.Object) *v1alpha1.NodeWright {
+	n, _ := o.(*v1alpha1.NodeWright)
+	return n
+}
+
+func (a *api) node(name string) *corev1.Node { return asNode(a.live[kindNode][name]) }
+func (a *api) job(name string) *batchv1.Job  { return asJob(a.live[kindJob][name]) }
+func (a *api) nodeWright(name string) *v1alpha1.NodeWright {
+	return asNodeWright(a.live[kindNodeWright][name])
+}
+
+func (a *api) nodes() []*corev1.Node {
+	var out []*corev1.Node
+	for _, name := range a.order[kindNode] {
+		out = append(out, a.node(name))
+	}
+	return out
+}
+
+func (a *api) jobs() []*batchv1.Job {
+	var out []*batchv1.Job
+	for _, name := range a.order[kindJob] {
+		out = append(out, a.job(name))
+	}
+	return out
+}
+
+func (a *api) pods() []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, name := range a.order[kindPod] {
+		out = append(out, asPod(a.live[kindPod][name]))
+	}
+	return out
+}
+
+func (a *api) nodeWrights() []*v1alpha1.NodeWright {
+	var out []*v1alpha1.NodeWright
+	for _, name := range a.order[kindNodeWright] {
+		out = append(out, a.nodeWright(name))
+	}
+	return out
+}
+
+func (a *api) changeNode(name string, f func(*corev1.Node)) {
+	n := a.node(name).DeepCopy()
+	f(n)
+	a.put(kindNode, n)
+}
+
+func (a *api) changeJob(name string, f func(*batchv1.Job)) {
+	j := a.job(name).DeepCopy()
+	f(j)
+	a.put(kindJob, j)
+}
+
+func (a *api) changePod(p *corev1.Pod, f func(*corev1.Pod)) {
+	p = p.DeepCopy()
+	f(p)
+	a.put(kindPod, p)
+}
+
+// changeNodeWright changes one; spec says that the generation grows with it.
+func (a *api) changeNodeWright(name string, spec bool, f func(*v1alpha1.NodeWright)) {
+	n := a.nodeWright(name).DeepCopy()
+	f(n)
+	if spec {
+		n.Generation++
+	}
+	if n.DeletionTimestamp != nil && len(n.Finalizers) == 0 {
+		a.remove(kindNodeWright, name)
+		return
+	}
+	a.put(kindNodeWright, n)
+}
+
+// deleteNodeWright is what kubectl delete does.
+func (a *api) deleteNodeWright(name string) {
+	if len(a.nodeWright(name).Finalizers) == 0 {
+		a.remove(kindNodeWright, name)
+		return
+	}
+	a.changeNodeWright(name, true, func(n *v1alpha1.NodeWright) {
+		n.DeletionTimestamp = &metav1.Time{Time: a.w.now}
+	})
+}
+
+// cache is what the informers of one process have seen. Events of one kind come
+// in order; kinds are not ordered.
+type cache struct {
+	a     *api
+	store [kinds]map[string]metav1.Object
+	pos   [kinds]int
+	// seen handles what comes in.
+	seen func(kind, change)
+}
+
+func (c *cache) behind(k kind) bool { return c.pos[k] < len(c.a.log[k]) }
+
+// deliver brings in the next event of a kind.
+func (c *cache) deliver(k kind) {
+	ch := c.a.log[k][c.pos[k]]
+	c.pos[k]++
+	if ch.after == nil {
+		delete(c.store[k], ch.name)
+	} else {
+		c.store[k][ch.name] = ch.after
+	}
+	c.seen(k, ch)
+}
+
+// reach waits until the cache shows a write.
+func (c *cache) reach(k kind, rv int64) {
+	for c.behind(k) && c.a.log[k][c.pos[k]].rv <= rv {
+		c.deliver(k)
+	}
+}

@@ -1,0 +1,333 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nodewright/nodewright/apis/packagejob"
+)
+
+const (
+	// brokenImage cannot be pulled.
+	brokenImage = "reg/broken"
+	// exitTerminated is the exit code of an agent that was ended by SIGTERM.
+	exitTerminated = 75
+)
+
+// cluster is what Job controller, garbage collector and kubelets do. Each does
+// one thing to one object that is due for it.
+func (w *world) cluster() []play {
+	return []play{
+		{40, func() bool { return w.some(4, w.syncJob) }},
+		{40, func() bool { return w.some(4, w.actKubelet) }},
+		{4, w.collectGarbage},
+		{6, func() bool { w.passTime(time.Duration(1+w.rng.IntN(20)) * time.Second); return true }},
+		{2, func() bool { w.passTime(time.Duration(1+w.rng.IntN(10)) * time.Minute); return true }},
+	}
+}
+
+func controlledBy(pod *corev1.Pod, job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
+
+func (w *world) podsOfJob(job *batchv1.Job) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, name := range w.api.podsOf[job.UID] {
+		out = append(out, asPod(w.api.live[kindPod][name]))
+	}
+	return out
+}
+
+// anyOf acts on one of the objects, tried in random order.
+func anyOf[T any](w *world, objects []T, act func(T) bool) bool {
+	if len(objects) == 0 {
+		return false
+	}
+	first := w.rng.IntN(len(objects))
+	for i := range objects {
+		if act(objects[(first+i)%len(objects)]) {
+			return true
+		}
+	}
+	return false
+}
+
+// syncJob is one sync of the Job controller.
+func (w *world) syncJob() bool {
+	return anyOf(w, w.api.jobs(), func(job *batchv1.Job) bool {
+		pods := w.podsOfJob(job)
+		if job.DeletionTimestamp != nil {
+			return w.finishDeletion(job, pods)
+		}
+		if _, finished := packagejob.Finished(job); finished {
+			return w.expire(job, pods)
+		}
+		return w.syncUnfinished(job, pods)
+	})
+}
+
+// finishDeletion lets a Job go that is deleted in the foreground.
+func (w *world) finishDeletion(job *batchv1.Job, pods []*corev1.Pod) bool {
+	acted := false
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil {
+			w.api.changePod(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now} })
+			acted = true
+		} else if podEnded(pod) {
+			w.api.remove(kindPod, pod.Name)
+			acted = true
+		}
+	}
+	if len(pods) == 0 {
+		w.log("Job %s is gone", job.Name)
+		w.api.remove(kindJob, job.Name)
+		acted = true
+	}
+	return acted
+}
+
+// expire is the TTL of finished Jobs.
+func (w *world) expire(job *batchv1.Job, pods []*corev1.Pod) bool {
+	end, ok := expiry(job)
+	if !ok || w.now.Before(end) {
+		return false
+	}
+	w.log("the TTL of Job %s is over", job.Name)
+	for _, pod := range pods {
+		w.api.remove(kindPod, pod.Name)
+	}
+	w.api.remove(kindJob, job.Name)
+	return true
+}
+
+func expiry(job *batchv1.Job) (time.Time, bool) {
+	c, finished := packagejob.Outcome(job)
+	ttl := job.Spec.TTLSecondsAfterFinished
+	if !finished || ttl == nil {
+		return time.Time{}, false
+	}
+	return c.LastTransitionTime.Add(time.Duration(*ttl) * time.Second), true
+}
+
+func deadlineOf(job *batchv1.Job) (time.Time, bool) {
+	if job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil {
+		return time.Time{}, false
+	}
+	return job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second), true
+}
+
+func (w *world) syncUnfinished(job *batchv1.Job, pods []*corev1.Pod) bool {
+	if job.Status.StartTime == nil {
+		w.api.changeJob(job.Name, func(j *batchv1.Job) { j.Status.StartTime = &metav1.Time{Time: w.now} })
+		return true
+	}
+	if ending(job) {
+		return w.endJob(job, pods)
+	}
+	if at, ok := deadlineOf(job); ok && !w.now.Before(at) {
+		w.log("the deadline of Job %s has passed", job.Name)
+		w.condition(job, batchv1.JobFailureTarget, batchv1.JobReasonDeadlineExceeded)
+		return true
+	}
+	running, failed := false, false
+	for _, pod := range pods {
+		switch {
+		case pod.Status.Phase == corev1.PodSucceeded:
+			w.log("Job %s succeeded", job.Name)
+			w.condition(job, batchv1.JobComplete, "")
+			return true
+		case pod.Status.Phase == corev1.PodFailed:
+			failed = failed || !ignored(pod)
+		default:
+			running = true
+		}
+	}
+	switch {
+	case failed:
+		w.log("Job %s failed", job.Name)
+		w.condition(job, batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
+		return true
+	case running:
+		return false
+	}
+	w.createPod(job)
+	return true
+}
+
+func ending(job *batchv1.Job) bool {
+	for _, c := range job.Status.Conditions {
+		if c.Type == batchv1.JobFailureTarget {
+			return true
+		}
+	}
+	return false
+}
+
+// endJob fails a Job once its pods have ended.
+func (w *world) endJob(job *batchv1.Job, pods []*corev1.Pod) bool {
+	for _, pod := range pods {
+		if podEnded(pod) {
+			continue
+		}
+		if pod.DeletionTimestamp != nil {
+			return false
+		}
+		w.api.changePod(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now} })
+		return true
+	}
+	w.condition(job, batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded)
+	return true
+}
+
+func (w *world) condition(job *batchv1.Job, kind batchv1.JobConditionType, reason string) {
+	w.api.changeJob(job.Name, func(j *batchv1.Job) {
+		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{
+			Type: kind, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(w.now),
+		})
+	})
+}
+
+// ignored tells whether the failure policy passes the pod over, which is then
+// replaced.
+func ignored(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.InitContainerStatuses {
+		if c.State.Terminated != nil && c.State.Terminated.ExitCode == exitTerminated {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) createPod(job *batchv1.Job) {
+	w.api.uids++
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d", job.Name, w.api.uids), UID: w.api.uid("pod"), CreationTimestamp: metav1.NewTime(w.now),
+			Labels: map[string]string{batchv1.JobNameLabel: job.Name}, Annotations: job.Spec.Template.Annotations,
+			OwnerReferences: []metav1.OwnerReference{{Name: job.Name, UID: job.UID, Controller: ptr.To(true)}},
+		},
+		Spec:   *job.Spec.Template.Spec.DeepCopy(),
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	for k, v := range job.Labels {
+		pod.Labels[k] = v
+	}
+	w.log("pod %s is created", pod.Name)
+	w.api.put(kindPod, pod)
+	w.checks.podCreated(pod)
+}
+
+// deleteJob deletes a Job in the foreground, where it waits for its pods, or in
+// the background.
+func (w *world) deleteJob(job *batchv1.Job, foreground bool) {
+	pods := w.podsOfJob(job)
+	if !foreground || len(pods) == 0 {
+		w.api.remove(kindJob, job.Name)
+	} else {
+		w.api.changeJob(job.Name, func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: w.now} })
+	}
+}
+
+// collectGarbage deletes pods whose Job or node is gone.
+func (w *world) collectGarbage() bool {
+	return anyOf(w, w.api.pods(), func(pod *corev1.Pod) bool {
+		owner := w.api.job(packagejob.JobOf(pod))
+		switch {
+		case w.api.node(pod.Spec.NodeName) == nil:
+			w.log("pod %s of a node that is gone is removed", pod.Name)
+			w.api.remove(kindPod, pod.Name)
+		case owner != nil && controlledBy(pod, owner):
+			return false
+		case podEnded(pod):
+			w.api.remove(kindPod, pod.Name)
+		case pod.DeletionTimestamp == nil:
+			w.log("pod %s, whose Job is gone, is deleted", pod.Name)
+			w.api.changePod(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now} })
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+// actKubelet brings one pod of a node that can be reached a step further.
+func (w *world) actKubelet() bool {
+	return anyOf(w, w.api.pods(), func(pod *corev1.Pod) bool {
+		node := w.api.node(pod.Spec.NodeName)
+		if node == nil || unreachable(node) || podEnded(pod) {
+			return false
+		}
+		switch {
+		case pod.DeletionTimestamp != nil:
+			return w.terminate(pod)
+		case pod.Status.Phase == corev1.PodPending:
+			return w.startPod(pod)
+		case w.chance(w.flaky):
+			w.log("pod %s fails", pod.Name)
+			w.endPod(pod, corev1.PodFailed, 1, "Error")
+		default:
+			w.log("pod %s succeeds", pod.Name)
+			w.endPod(pod, corev1.PodSucceeded, 0, "Completed")
+			w.checks.podSucceeded(pod)
+		}
+		return true
+	})
+}
+
+// terminate ends a pod that is deleted: mostly the agent says so.
+func (w *world) terminate(pod *corev1.Pod) bool {
+	code := int32(exitTerminated)
+	if w.chance(0.3) {
+		code = 137
+	}
+	w.log("pod %s ends with exit code %d", pod.Name, code)
+	w.endPod(pod, corev1.PodFailed, code, "Error")
+	return true
+}
+
+func (w *world) endPod(pod *corev1.Pod, phase corev1.PodPhase, code int32, reason string) {
+	w.api.changePod(pod, func(p *corev1.Pod) {
+		p.Status.Phase = phase
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "package", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason},
+		}}}
+	})
+}
+
+func (w *world) startPod(pod *corev1.Pod) bool {
+	waiting := ""
+	for _, v := range pod.Spec.Volumes {
+		if !w.configMaps[v.Name] {
+			w.fail("pod %s is to start, and its ConfigMap %s was never made", pod.Name, v.Name)
+		}
+	}
+	if pod.Spec.Containers[0].Image == brokenImage {
+		waiting = "ErrImagePull"
+	}
+	was := ""
+	if s := pod.Status.InitContainerStatuses; len(s) > 0 && s[0].State.Waiting != nil {
+		was = s[0].State.Waiting.Reason
+	}
+	if waiting != "" && waiting == was {
+		return false
+	}
+	w.api.changePod(pod, func(p *corev1.Pod) {
+		state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		if waiting != "" {
+			state = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: waiting, Message: "not found"}}
+		} else {
+			p.Status.Phase = corev1.PodRunning
+		}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "package", State: state}}
+	})
+	if waiting != "" {
+		w.log("pod %s cannot start: %s", pod.Name, waiting)
+		return true
+	}
+	w.log("pod %s runs", pod.Name)
+	w.checks.podStarted(pod)
+	return true
+}

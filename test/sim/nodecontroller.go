@@ -1,0 +1,332 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
+	"github.com/nodewright/nodewright/apis/revision"
+	"github.com/nodewright/nodewright/apis/support"
+	"github.com/nodewright/nodewright/controllers/node/plan"
+	"github.com/nodewright/nodewright/controllers/node/stagejob"
+)
+
+// What the configuration of the manager says.
+const (
+	retryLimit   = 3
+	stageTimeout = time.Hour
+	podGrace     = 2 * time.Minute
+	backoffBase  = 10 * time.Second
+	backoffMax   = 5 * time.Minute
+	ttlSucceeded = time.Hour
+	ttlFailed    = 24 * time.Hour
+)
+
+// reconcileNode is a pass of the node controller: read, plan, record, Jobs.
+func (o *operator) reconcileNode(t task) error {
+	v := o.writers[nodestate.OwnerNode].read(t.key)
+	if v == nil {
+		return nil
+	}
+	in := o.gatherNode(v)
+	p := plan.Compute(in)
+	if o.w.chance(0.02) && !reflect.DeepEqual(p, plan.Compute(in)) {
+		o.w.fail("equal inputs gave different plans for node %s", t.key)
+	}
+	if err := o.record(v, &in, &p); err != nil {
+		return err
+	}
+	for _, e := range p.Events {
+		o.w.checks.told(t.key, e)
+	}
+	if err := o.carryOut(&p); err != nil {
+		return err
+	}
+	o.after(t, p.NextCheck)
+	return nil
+}
+
+func (o *operator) record(v *view, in *plan.Input, p *plan.Plan) error {
+	w := o.writers[nodestate.OwnerNode]
+	var err error
+	if len(in.NodeWrights) == 0 && len(in.Jobs) == 0 && p.Set.Empty() {
+		err = w.release(v)
+	} else {
+		_, err = w.apply(v, p.Set)
+	}
+	return err
+}
+
+func (o *operator) carryOut(p *plan.Plan) error {
+	for i := range p.Delete {
+		if err := o.deleteJob(&p.Delete[i]); err != nil {
+			return err
+		}
+	}
+	for i := range p.Create {
+		if err := o.createJob(&p.Create[i]); err != nil {
+			return err
+		}
+	}
+	for i := range p.Patch {
+		if err := o.patchJob(&p.Patch[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *operator) gatherNode(v *view) plan.Input {
+	in := plan.Input{
+		Now: o.w.now, NextSeq: v.nextSeq, Record: v.record,
+		Node: plan.Node{
+			Name: v.node.Name, UID: string(v.node.UID), BootID: v.node.Status.NodeInfo.BootID,
+			Unreachable: unreachable(v.node), Ignored: v1alpha1.NodeIgnored(v.node.Labels),
+		},
+		Config: plan.Config{PodStartGrace: podGrace, BackoffBase: backoffBase, BackoffMax: backoffMax},
+	}
+	o.gatherJobs(&in)
+	concerned := concernedBy(&in)
+	o.basis = basis{specs: map[string]*v1alpha1.NodeWright{}, record: v.record}
+	for _, name := range names(o.cache.store[kindNodeWright]) {
+		nw := asNodeWright(o.cache.store[kindNodeWright][name])
+		selected := selects(nw, v.node)
+		if !selected && !concerned[name] {
+			continue
+		}
+		o.basis.specs[name] = nw
+		in.NodeWrights = append(in.NodeWrights, nodeWrightInput(nw, selected))
+	}
+	for name := range concerned {
+		if o.basis.specs[name] == nil && o.w.api.nodeWright(name) == nil {
+			in.Gone = append(in.Gone, name)
+		}
+	}
+	slices.Sort(in.Gone)
+	return in
+}
+
+// concernedBy are the NodeWrights with keys or Jobs on the node.
+func concernedBy(in *plan.Input) map[string]bool {
+	out := map[string]bool{}
+	for ref := range in.Record.Packages {
+		out[ref.NodeWright] = true
+	}
+	for name := range in.Record.Status {
+		out[name] = true
+	}
+	for name := range in.Record.Slots {
+		out[name] = true
+	}
+	for name := range in.Record.Batches {
+		out[name] = true
+	}
+	for i := range in.Jobs {
+		if !in.Jobs[i].Unreadable && in.Jobs[i].State == plan.JobUnfinished {
+			out[in.Jobs[i].Identity.NodeWright] = true
+		}
+	}
+	return out
+}
+
+func (o *operator) gatherJobs(in *plan.Input) {
+	named := map[string]bool{}
+	for ref := range in.Record.Packages {
+		e := in.Record.Packages[ref]
+		name, ok := plan.NamedJob(&in.Node, &e)
+		if !ok || e.State == nodestate.StateComplete || e.State == nodestate.StateUnknown {
+			continue
+		}
+		named[name] = true
+	}
+	jobs := map[string]*batchv1.Job{}
+	for _, name := range names(o.cache.store[kindJob]) {
+		if job := asJob(o.cache.store[kindJob][name]); packagejob.NodeName(job) == in.Node.Name {
+			jobs[name] = job
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		// A read of one object waits until the cache shows our own writes of it.
+		o.cache.reach(kindJob, o.written[kindJob][name])
+		delete(jobs, name)
+		if job := asJob(o.cache.store[kindJob][name]); job != nil {
+			jobs[name] = job
+		}
+	}
+	for _, job := range jobs {
+		in.Jobs = append(in.Jobs, o.jobFacts(job))
+	}
+	slices.SortFunc(in.Jobs, func(a, b plan.Job) int { return cmp.Compare(a.Name, b.Name) })
+	for _, name := range names(o.cache.store[kindPod]) {
+		pod := asPod(o.cache.store[kindPod][name])
+		if pod.Spec.NodeName != in.Node.Name || podEnded(pod) || o.covered(jobs[packagejob.JobOf(pod)]) {
+			continue
+		}
+		if id, err := o.w.api.identity(pod); err == nil {
+			in.Executors = append(in.Executors, id.Ref())
+		}
+	}
+	slices.SortFunc(in.Executors, nodestate.PackageRef.Compare)
+	in.Executors = slices.Compact(in.Executors)
+}
+
+func (o *operator) covered(job *batchv1.Job) bool {
+	if job == nil {
+		return false
+	}
+	facts := o.jobFacts(job)
+	return !facts.Unreadable && facts.State != plan.JobFailed
+}
+
+func (o *operator) jobFacts(job *batchv1.Job) plan.Job {
+	facts := plan.Job{
+		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
+		DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
+	}
+	id, err := o.w.api.identity(job)
+	facts.Identity, facts.Unreadable = id, err != nil
+	switch condition, finished := packagejob.Finished(job); {
+	case !finished:
+	case condition == batchv1.JobComplete:
+		facts.State = plan.JobSucceeded
+	default:
+		facts.State = plan.JobFailed
+	}
+	return facts
+}
+
+func podEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func selects(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&nw.Spec.NodeSelectors)
+	return err == nil && selector.Matches(labels.Set(node.Labels))
+}
+
+func unreachable(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionUnknown
+		}
+	}
+	return false
+}
+
+func nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) plan.NodeWright {
+	in := plan.NodeWright{
+		Name: nw.Name, UID: string(nw.UID), Priority: nw.Spec.PriorityOrDefault(), Selected: selected,
+		Deleting: nw.DeletionTimestamp != nil, Paused: nw.Paused(), Disabled: nw.Disabled(), Held: support.Held(nw),
+		Serial: nw.Spec.Serial, Revision: revision.Of(nw), RetryLimit: nw.Spec.RetryLimitOr(retryLimit),
+	}
+	for _, name := range nw.Spec.PackageNames() {
+		p := nw.Spec.Packages[name]
+		hash, err := stagejob.SpecHash(nw, &p)
+		if err != nil {
+			panic(err)
+		}
+		in.Packages = append(in.Packages, plan.Package{
+			Name: name, Version: p.Version, Image: p.Image, ContainerSHA: p.ContainerSHA,
+			ConfigHash: revision.ConfigHash(p.ConfigMap), SpecHash: hash,
+			StageTimeout: nw.Spec.StageTimeoutOf(name, stageTimeout), DependsOn: p.DependsOn,
+		})
+	}
+	return in
+}
+
+func (o *operator) createJob(c *plan.JobCreate) error {
+	nw := o.basis.specs[c.Identity.NodeWright]
+	if nw == nil {
+		o.w.fail("a Job is to be created for NodeWright %s, which the pass did not read", c.Identity.NodeWright)
+	}
+	annotations, err := c.Identity.Annotations()
+	if err != nil {
+		o.w.fail("identity of a Job to create: %v", err)
+	}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Name: c.Identity.JobName(), Labels: c.Identity.Labels(), Annotations: annotations,
+	}}
+	job.Spec.ActiveDeadlineSeconds = c.DeadlineSeconds
+	job.Spec.Template.Labels, job.Spec.Template.Annotations = job.Labels, annotations
+	job.Spec.Template.Spec.NodeName = c.Identity.Node
+	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "package", Image: c.Image}}
+	if c.ConfigHash != "" {
+		job.Spec.Template.Spec.Volumes = []corev1.Volume{{
+			Name: revision.ConfigMapName(nw.Name, nw.UID, c.Identity.Package, c.ConfigHash),
+		}}
+	}
+	if c.Unsure && o.w.checks.podRuns(c.Identity.Node, c.Identity.Ref(), "") != "" {
+		return nil
+	}
+	return o.w.request("node controller creates Job "+describe(&c.Identity), func() error {
+		if there := o.w.api.job(job.Name); there != nil {
+			if id, err := packagejob.Parse(there); err != nil || id != c.Identity {
+				o.w.fail("Job %s exists and is of %+v", job.Name, id)
+			}
+			return nil
+		}
+		job.UID, job.CreationTimestamp = o.w.api.uid("job"), metav1.NewTime(o.w.now)
+		o.w.api.put(kindJob, job)
+		o.written[kindJob][job.Name] = rvOf(job)
+		o.w.writes++
+		o.w.checks.jobCreated(job)
+		return nil
+	}, nil)
+}
+
+func describe(id *packagejob.Identity) string {
+	return fmt.Sprintf("%s (%s/%s %s %s run %d attempt %d on %s)", id.JobName(), id.NodeWright, id.Package, id.Version,
+		id.Stage, id.Run, id.Attempt, id.Node)
+}
+
+func (o *operator) deleteJob(d *plan.JobDelete) error {
+	job := o.w.api.job(d.Name)
+	if job == nil || string(job.UID) != d.UID || job.DeletionTimestamp != nil {
+		return nil
+	}
+	if _, ended := packagejob.Finished(job); ended {
+		return nil
+	}
+	return o.w.request("node controller deletes Job "+d.Name+" ("+d.Reason+")", func() error {
+		o.w.writes++
+		return o.foreground(d.Name, types.UID(d.UID))
+	}, nil)
+}
+
+// foreground deletes a Job; it stays until its pods are gone.
+func (o *operator) foreground(name string, uid types.UID) error {
+	job := o.w.api.job(name)
+	if job == nil || job.UID != uid {
+		return nil
+	}
+	o.w.deleteJob(job, true)
+	if job = o.w.api.job(name); job != nil {
+		o.written[kindJob][name] = rvOf(job)
+	}
+	return nil
+}
+
+func (o *operator) patchJob(d *plan.JobDeadline) error {
+	return o.w.request("node controller patches the deadline of Job "+d.Name, func() error {
+		job := o.w.api.job(d.Name)
+		if job == nil || string(job.UID) != d.UID {
+			return nil
+		}
+		o.w.writes++
+		o.w.api.changeJob(d.Name, func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = d.DeadlineSeconds })
+		o.written[kindJob][d.Name] = rvOf(o.w.api.job(d.Name))
+		return nil
+	}, nil)
+}

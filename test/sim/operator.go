@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	jobplan "github.com/nodewright/nodewright/controllers/job/plan"
+)
+
+// The controllers.
+const (
+	nodeController    = "node"
+	jobController     = "job"
+	podController     = "pod"
+	rolloutController = "rollout"
+)
+
+// retryAfter is the wait after a pass that failed.
+const retryAfter = time.Second
+
+// task is a key in the queue of a controller.
+type task struct{ controller, key string }
+
+// operator is one process of the operator, with what it forgets when it dies.
+type operator struct {
+	w       *world
+	cache   *cache
+	queue   []task
+	timers  map[task]time.Time
+	writers map[nodestate.Owner]*writer
+	// written are the versions of Jobs and NodeWrights after own writes, which
+	// reads of a single object are not older than.
+	written [kinds]map[string]int64
+	// sightings of Jobs, by UID.
+	sightings map[types.UID]jobplan.Sighting
+	// rollouts is the memory of the rollout controller, by NodeWright.
+	rollouts map[string]*rolloutMemory
+	// basis of the running pass of the node controller.
+	basis basis
+}
+
+func (w *world) startOperator() {
+	o := &operator{
+		w: w, timers: map[task]time.Time{}, writers: map[nodestate.Owner]*writer{},
+		sightings: map[types.UID]jobplan.Sighting{}, rollouts: map[string]*rolloutMemory{},
+	}
+	for _, owner := range []nodestate.Owner{nodestate.OwnerNode, nodestate.OwnerJob, nodestate.OwnerPod, nodestate.OwnerRollout} {
+		o.writers[owner] = &writer{op: o, owner: owner, nodes: map[string]writerMemory{}}
+	}
+	for k := range o.written {
+		o.written[k] = map[string]int64{}
+	}
+	w.op = o
+	o.cache = &cache{a: w.api, seen: o.seen}
+	// NodeWrights first: handlers of nodes look them up.
+	for _, k := range []kind{kindNodeWright, kindNode, kindJob, kindPod} {
+		o.cache.store[k] = maps.Clone(w.api.live[k])
+		o.cache.pos[k] = len(w.api.log[k])
+	}
+	for k := range kinds {
+		for _, name := range names(o.cache.store[k]) {
+			o.seen(k, change{name: name, after: o.cache.store[k][name]})
+		}
+	}
+}
+
+func (o *operator) enqueue(controller, key string) {
+	if t := (task{controller, key}); !slices.Contains(o.queue, t) {
+		o.queue = append(o.queue, t)
+	}
+}
+
+// after asks for a pass at a time. Only the last answer of a pass counts, so
+// that each pass has to name the time.
+func (o *operator) after(t task, at time.Time) {
+	if !at.IsZero() {
+		o.timers[t] = at
+	}
+}
+
+// fire moves what is due into the queue.
+func (o *operator) fire() {
+	for _, t := range o.timersByTime() {
+		if !o.timers[t].After(o.w.now) {
+			delete(o.timers, t)
+			o.enqueue(t.controller, t.key)
+		}
+	}
+}
+
+func (o *operator) timersByTime() []task {
+	return slices.SortedFunc(maps.Keys(o.timers), func(a, b task) int {
+		return cmp.Or(o.timers[a].Compare(o.timers[b]), cmp.Compare(a.controller, b.controller), cmp.Compare(a.key, b.key))
+	})
+}
+
+// operatorPlays are what the operator's process does.
+func (w *world) operatorPlays() []play {
+	plays := []play{
+		{40, w.deliverSome},
+		{40, w.runSome},
+	}
+	if !w.opts.Calm {
+		plays = append(plays, play{1, func() bool {
+			w.log("the operator is killed")
+			w.startOperator()
+			return true
+		}})
+	}
+	return plays
+}
+
+// deliverSome lets the caches catch up a little, runSome lets a few passes run.
+func (w *world) deliverSome() bool { return w.some(6, w.deliverOne) }
+func (w *world) runSome() bool     { return w.some(4, w.runOne) }
+
+func (w *world) some(most int, do func() bool) bool {
+	acted := false
+	for range 1 + w.rng.IntN(most) {
+		acted = do() || acted
+	}
+	return acted
+}
+
+func (w *world) deliverOne() bool {
+	var late []kind
+	for k := range kinds {
+		if w.op.cache.behind(k) {
+			late = append(late, k)
+		}
+	}
+	if len(late) == 0 {
+		return false
+	}
+	k := pick(w, late)
+	for range 1 + w.rng.IntN(4) {
+		if w.op.cache.behind(k) {
+			w.op.cache.deliver(k)
+		}
+	}
+	return true
+}
+
+// runOne runs one pass of one controller.
+func (w *world) runOne() bool {
+	o := w.op
+	o.fire()
+	if len(o.queue) == 0 {
+		return false
+	}
+	i := w.rng.IntN(len(o.queue))
+	t := o.queue[i]
+	o.queue = append(o.queue[:i:i], o.queue[i+1:]...)
+	delete(o.timers, t)
+	defer func() {
+		if v := recover(); v != nil {
+			if _, killed := v.(crash); !killed {
+				panic(v)
+			}
+			w.nested = false
+			w.startOperator()
+		}
+	}()
+	if err := o.reconcile(t); err != nil && !errors.Is(err, errGone) {
+		if !errors.Is(err, errRefused) && !errors.Is(err, errLost) && !errors.Is(err, errFenced) {
+			w.fail("pass of %s controller over %s: %v", t.controller, t.key, err)
+		}
+		o.after(t, w.now.Add(retryAfter))
+	}
+	return true
+}
+
+func (o *operator) reconcile(t task) error {
+	switch t.controller {
+	case nodeController:
+		return o.reconcileNode(t)
+	case jobController:
+		return o.reconcileJobs(t)
+	case podController:
+		return o.reconcilePods(t)
+	default:
+		return o.reconcileRollout(t)
+	}
+}
+
+// rest tells whether the operator has nothing to do before time passes.
+func (o *operator) rest() bool {
+	o.fire()
+	for k := range kinds {
+		if o.cache.behind(k) {
+			return false
+		}
+	}
+	return len(o.queue) == 0
+}

@@ -1,0 +1,258 @@
+package sim
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/revision"
+	"github.com/nodewright/nodewright/controllers/rollout/plan"
+)
+
+// rolloutMemory is what the rollout controller knows of its own writes of one
+// NodeWright before the cache shows them.
+type rolloutMemory struct {
+	uid       types.UID
+	nextOrder int64
+	// grants by UID of the node.
+	grants map[types.UID]ownGrant
+}
+
+type ownGrant struct {
+	node  string
+	batch nodestate.Batch
+	seq   int64
+	doubt bool
+}
+
+// reconcileRollout is a pass of the rollout controller over one NodeWright.
+func (o *operator) reconcileRollout(t task) error {
+	o.cache.reach(kindNodeWright, o.written[kindNodeWright][t.key])
+	nw := asNodeWright(o.cache.store[kindNodeWright][t.key])
+	if nw == nil || nw.DeletionTimestamp != nil && !hasFinalizer(nw.Finalizers, v1alpha1.Finalizer) {
+		return o.forgetRollout(t.key)
+	}
+	mem := o.rollouts[t.key]
+	if mem == nil || mem.uid != nw.UID {
+		mem = &rolloutMemory{uid: nw.UID, grants: map[types.UID]ownGrant{}}
+		o.rollouts[t.key] = mem
+	}
+	if nw.DeletionTimestamp == nil && !hasFinalizer(nw.Finalizers, v1alpha1.Finalizer) {
+		if err := o.patchNodeWright(nw, "finalizer", func(n *v1alpha1.NodeWright) {
+			if !hasFinalizer(n.Finalizers, v1alpha1.Finalizer) {
+				n.Finalizers = append(n.Finalizers, v1alpha1.Finalizer)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	for name, pkg := range nw.Spec.Packages {
+		if hash := revision.ConfigHash(pkg.ConfigMap); hash != "" {
+			o.w.configMaps[revision.ConfigMapName(nw.Name, nw.UID, name, hash)] = true
+		}
+	}
+	if err := o.settleGrants(nw.Name, mem); err != nil {
+		return err
+	}
+	in := o.gatherRollout(nw, mem)
+	p := plan.Compute(in)
+	if o.w.chance(0.02) && !reflect.DeepEqual(p, plan.Compute(in)) {
+		o.w.fail("equal inputs gave different rollout plans for %s", t.key)
+	}
+	o.w.checks.planned(nw, &in, &p)
+	if !p.RemoveFinalizer && !reflect.DeepEqual(nw.Status, p.Status) {
+		if err := o.patchNodeWright(nw, "status", func(n *v1alpha1.NodeWright) { n.Status = p.Status }); err != nil {
+			return err
+		}
+	}
+	mem.nextOrder = p.NextOrder
+	for i := range p.Grants {
+		if err := o.grant(nw, mem, &in, &p, &p.Grants[i]); err != nil {
+			return err
+		}
+	}
+	for _, node := range p.Clean {
+		if err := o.cleanNode(nw.Name, node); err != nil {
+			return err
+		}
+	}
+	if p.RemoveFinalizer {
+		return o.patchNodeWright(nw, "removal of the finalizer", func(n *v1alpha1.NodeWright) {
+			n.Finalizers = slices.DeleteFunc(n.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
+		})
+	}
+	o.after(t, p.NextCheck)
+	return nil
+}
+
+func (o *operator) patchNodeWright(nw *v1alpha1.NodeWright, what string, f func(*v1alpha1.NodeWright)) error {
+	return o.w.request("rollout controller writes "+what+" of "+nw.Name, func() error {
+		live := o.w.api.nodeWright(nw.Name)
+		if live == nil || live.UID != nw.UID {
+			return nil
+		}
+		o.w.api.changeNodeWright(nw.Name, false, f)
+		o.written[kindNodeWright][nw.Name] = o.w.api.rv
+		return nil
+	}, nil)
+}
+
+func (o *operator) gatherRollout(nw *v1alpha1.NodeWright, mem *rolloutMemory) plan.Input {
+	in := plan.Input{Now: o.w.now, NodeWright: nw, NextOrder: mem.nextOrder}
+	present := map[types.UID]bool{}
+	for _, name := range names(o.cache.store[kindNode]) {
+		node := asNode(o.cache.store[kindNode][name])
+		present[node.UID] = true
+		rec := o.w.api.record(node)
+		n := rolloutNode(nw, node, rec)
+		own, granted := mem.grants[node.UID]
+		if !n.Selected && !granted && !n.Remains && n.Batch == nil && !n.BatchUnreadable {
+			continue
+		}
+		if granted {
+			if rec.Seq[nodestate.OwnerRollout] >= own.seq {
+				delete(mem.grants, node.UID)
+			} else {
+				n.Batch = &own.batch
+			}
+		}
+		in.Nodes = append(in.Nodes, n)
+	}
+	maps.DeleteFunc(mem.grants, func(uid types.UID, g ownGrant) bool { return !present[uid] && !g.doubt })
+	return in
+}
+
+func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) plan.Node {
+	n := plan.Node{
+		Name: node.Name, UID: string(node.UID), Selected: selects(nw, node), Ignored: v1alpha1.NodeIgnored(node.Labels),
+		Word: rec.Status[nw.Name], Ready: corev1.ConditionTrue,
+	}
+	if unreachable(node) {
+		n.Ready = corev1.ConditionUnknown
+	}
+	if b, ok := rec.Batches[nw.Name]; ok {
+		n.Batch = &b
+	}
+	if s, ok := rec.Slots[nw.Name]; ok {
+		n.Slot = &s
+	}
+	if nw.DeletionTimestamp == nil {
+		return n
+	}
+	for _, m := range rec.Malformed {
+		if key, ok := nodestate.ParseKey(m.Key); ok && key.NodeWright == nw.Name && m.Kind != nodestate.KindBatch {
+			n.Unreadable = append(n.Unreadable, m.Key)
+		}
+	}
+	_, status := rec.Status[nw.Name]
+	n.Remains = len(n.Unreadable) > 0 || status || n.Slot != nil || hasRef(rec.Packages, nw.Name) ||
+		hasRef(rec.JobReports, nw.Name) || hasRef(rec.PodReports, nw.Name)
+	return n
+}
+
+func hasRef[V any](m map[nodestate.PackageRef]V, name string) bool {
+	for ref := range m {
+		if ref.NodeWright == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *operator) settleGrants(name string, mem *rolloutMemory) error {
+	for uid, g := range mem.grants {
+		if !g.doubt {
+			continue
+		}
+		v := o.writers[nodestate.OwnerRollout].read(g.node)
+		if v == nil || v.node.UID != uid || v.record.Batches[name].ID != g.batch.ID {
+			delete(mem.grants, uid)
+			continue
+		}
+		g.doubt = false
+		mem.grants[uid] = g
+	}
+	return nil
+}
+
+func (o *operator) grant(
+	nw *v1alpha1.NodeWright, mem *rolloutMemory, in *plan.Input, p *plan.Plan, g *plan.Grant,
+) error {
+	w := o.writers[nodestate.OwnerRollout]
+	v := w.read(g.Node)
+	if v == nil || string(v.node.UID) != g.UID || v.record.Batches[nw.Name].ID != g.Over {
+		o.after(task{rolloutController, nw.Name}, o.w.now.Add(retryAfter))
+		return nil
+	}
+	set := standing(v)
+	batch := g.Batch
+	batch.ID = nodestate.FormatSeq(v.nextSeq)
+	set.Batches[nw.Name] = batch
+	own := ownGrant{node: g.Node, batch: batch, seq: v.nextSeq, doubt: true}
+	mem.grants[v.node.UID] = own
+	_, err := w.apply(v, set)
+	switch {
+	case errors.Is(err, errGone):
+		delete(mem.grants, v.node.UID)
+		return nil
+	case err != nil:
+		return err
+	}
+	own.doubt = false
+	mem.grants[v.node.UID] = own
+	o.w.log("  %s gets a slot of %s: id %s, order %d, renewal %v", g.Node, nw.Name, batch.ID, batch.Order, g.Renewal)
+	o.w.checks.granted(in, p, g)
+	return nil
+}
+
+// standing is the whole set of the rollout controller as it stands on a node.
+func standing(v *view) nodestate.Set {
+	set := nodestate.Set{Batches: maps.Clone(v.record.Batches)}
+	if set.Batches == nil {
+		set.Batches = map[string]nodestate.Batch{}
+	}
+	return set
+}
+
+func (o *operator) cleanNode(name, node string) error {
+	w := o.writers[nodestate.OwnerRollout]
+	v := w.read(node)
+	if v == nil {
+		return nil
+	}
+	set := standing(v)
+	delete(set.Batches, name)
+	var err error
+	if len(set.Batches) == 0 {
+		err = w.release(v)
+	} else {
+		_, err = w.apply(v, set)
+	}
+	if errors.Is(err, errGone) {
+		return nil
+	}
+	return err
+}
+
+// forgetRollout takes grants of a NodeWright that is gone off the nodes.
+func (o *operator) forgetRollout(name string) error {
+	delete(o.rollouts, name)
+	if o.w.api.nodeWright(name) != nil {
+		return nil
+	}
+	for _, node := range names(o.cache.store[kindNode]) {
+		rec := o.w.api.record(asNode(o.cache.store[kindNode][node]))
+		if _, ok := rec.Batches[name]; ok {
+			if err := o.cleanNode(name, node); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
+)
+
+// maxSteps bounds the way to rest: beyond it the operator runs in circles.
+const maxSteps = 20_000
+
+// settle lets everything go on without users and faults until nothing is left to
+// do, now or later.
+func (w *world) settle(phase string) {
+	w.log("--- %s", phase)
+	for range maxSteps {
+		switch {
+		case w.deliverOne(), w.runOne(), w.syncJob(), w.collectGarbage(), w.actKubelet():
+			continue
+		}
+		at, ok := w.nextTime()
+		if !ok {
+			w.log("--- at rest")
+			return
+		}
+		w.now = at
+	}
+	w.fail("%s, the operator does not come to rest in %d steps", phase, maxSteps)
+}
+
+// nextTime is when the next thing is due.
+func (w *world) nextTime() (time.Time, bool) {
+	var next time.Time
+	due := func(at time.Time) {
+		if at.After(w.now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	for _, t := range w.op.timersByTime() {
+		due(w.op.timers[t])
+	}
+	for _, job := range w.api.jobs() {
+		if _, finished := packagejob.Finished(job); finished {
+			if at, ok := expiry(job); ok {
+				due(at)
+			}
+		} else if at, ok := deadlineOf(job); ok {
+			due(at)
+		}
+	}
+	return next, !next.IsZero()
+}
+
+// heal repairs what users and nodes did, and asks for another version of
+// everything.
+func (w *world) heal() {
+	w.log("--- repair")
+	w.flaky = 0
+	for _, n := range w.api.nodes() {
+		if unreachable(n) {
+			w.setReachable(n.Name, true)
+		}
+		if v1alpha1.NodeIgnored(n.Labels) {
+			w.setIgnored(n.Name, false)
+		}
+	}
+	for range 3 {
+		w.settle("can be reached again")
+		w.removeJunk()
+	}
+	w.settle("can be read again")
+	for _, nw := range w.api.nodeWrights() {
+		if nw.DeletionTimestamp != nil {
+			continue
+		}
+		w.api.changeNodeWright(nw.Name, true, func(nw *v1alpha1.NodeWright) {
+			nw.Annotations = map[string]string{}
+			s := &nw.Spec
+			s.RuntimeRequired = false
+			if s.InterruptionBudget != nil {
+				s.InterruptionBudget.Count = ptr.To(max(*s.InterruptionBudget.Count, 1))
+			}
+			for i, name := range s.PackageNames() {
+				p := s.Packages[name]
+				p.Image, p.Version = "reg/"+name, fmt.Sprintf("9.%d.0", i)
+				s.Packages[name] = p
+			}
+			follow(s)
+			breakCycles(s)
+		})
+		w.log("%s is repaired: %s", nw.Name, describeSpec(&w.api.nodeWright(nw.Name).Spec))
+	}
+}
+
+// breakCycles drops dependencies against the order of names: packages that came
+// again may have closed a cycle.
+func breakCycles(s *v1alpha1.NodeWrightSpec) {
+	for name, p := range s.Packages {
+		for other := range p.DependsOn {
+			if other >= name {
+				delete(p.DependsOn, other)
+			}
+		}
+		s.Packages[name] = p
+	}
+}
+
+func (w *world) removeJunk() {
+	for _, n := range w.api.nodes() {
+		for key, value := range n.Annotations {
+			if value == junk {
+				w.log("user: %s on %s is removed", key, n.Name)
+				w.api.changeNode(n.Name, func(n *corev1.Node) { delete(n.Annotations, key) })
+			}
+		}
+	}
+}
+
+// deleteAll deletes all NodeWrights.
+func (w *world) deleteAll() {
+	for _, nw := range w.api.nodeWrights() {
+		w.log("user: %s is deleted", nw.Name)
+		w.api.deleteNodeWright(nw.Name)
+	}
+}

@@ -1,0 +1,367 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+)
+
+const labelPool = "pool"
+
+// setUp makes the nodes and NodeWrights that a schedule begins with.
+func (w *world) setUp() {
+	w.flaky = pick(w, []float64{0, 0.1, 0.3, 0.6})
+	if w.opts.Calm {
+		w.flaky = 0
+	}
+	for i := range 1 + w.rng.IntN(4) {
+		w.createNode(fmt.Sprintf("n%d", i+1))
+	}
+	for i := range 1 + w.rng.IntN(3) {
+		w.createNodeWright(fmt.Sprintf("w%c", 'a'+i))
+	}
+}
+
+func (w *world) createNode(name string) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: w.api.uid("node"), Labels: map[string]string{labelPool: pick(w, []string{"a", "a", "b"})},
+	}}
+	n.Status.NodeInfo.BootID = string(w.api.uid("boot"))
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	w.log("node %s joins, uid %s, pool %s", name, n.UID, n.Labels[labelPool])
+	w.api.put(kindNode, n)
+}
+
+func (w *world) createNodeWright(name string) {
+	nw := &v1alpha1.NodeWright{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: w.api.uid("nw"), Generation: 1, Annotations: map[string]string{},
+	}}
+	s := &nw.Spec
+	if w.chance(0.4) {
+		s.NodeSelectors.MatchLabels = map[string]string{labelPool: "a"}
+	}
+	s.Serial = w.chance(0.3)
+	if w.chance(0.5) {
+		s.Priority = ptr.To(int32(100 + 50*w.rng.IntN(4)))
+	}
+	if w.chance(0.6) {
+		s.InterruptionBudget = &v1alpha1.InterruptionBudget{Count: ptr.To(int32(1 + w.rng.IntN(2)))}
+	}
+	if w.chance(0.5) {
+		s.Retry = &v1alpha1.Retry{Limit: ptr.To(int32(w.rng.IntN(3)))}
+	}
+	if !w.opts.Calm && w.chance(0.2) {
+		s.StageTimeout = &metav1.Duration{Duration: pick(w, []time.Duration{0, 10 * time.Minute})}
+	}
+	s.Packages = map[string]v1alpha1.Package{}
+	for i := range 1 + w.rng.IntN(3) {
+		w.addPackage(s, fmt.Sprintf("p%c", 'a'+i))
+	}
+	w.log("NodeWright %s is created, uid %s: %s", name, nw.UID, describeSpec(s))
+	w.api.put(kindNodeWright, nw)
+}
+
+// addPackage adds a package that may depend on others; a graph without cycles,
+// since edges follow the order in which packages came.
+func (w *world) addPackage(s *v1alpha1.NodeWrightSpec, name string) {
+	p := v1alpha1.Package{Version: pick(w, []string{"1.0.0", "1.2", "v2.0.0"}), Image: "reg/" + name}
+	for _, other := range s.PackageNames() {
+		if w.chance(0.35) {
+			if p.DependsOn == nil {
+				p.DependsOn = map[string]string{}
+			}
+			p.DependsOn[other] = s.Packages[other].Version
+		}
+	}
+	if w.chance(0.3) {
+		p.ConfigMap = map[string]string{"a.conf": "1"}
+	}
+	s.Packages[name] = p
+}
+
+func describeSpec(s *v1alpha1.NodeWrightSpec) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "selects %v", s.NodeSelectors.MatchLabels)
+	if s.Serial {
+		b.WriteString(", serial")
+	}
+	if s.InterruptionBudget != nil {
+		fmt.Fprintf(&b, ", budget %d", *s.InterruptionBudget.Count)
+	}
+	if s.Retry != nil {
+		fmt.Fprintf(&b, ", retries %d", *s.Retry.Limit)
+	}
+	fmt.Fprintf(&b, ", priority %d", s.PriorityOrDefault())
+	for _, name := range s.PackageNames() {
+		p := s.Packages[name]
+		fmt.Fprintf(&b, "; %s %s %s env %d config %v needs %v", name, p.Version, p.Image, len(p.Env), p.ConfigMap, p.DependsOn)
+	}
+	return b.String()
+}
+
+// edit changes the spec of one NodeWright.
+func (w *world) edit(what string, f func(*v1alpha1.NodeWright)) bool {
+	var open []*v1alpha1.NodeWright
+	for _, nw := range w.api.nodeWrights() {
+		if nw.DeletionTimestamp == nil {
+			open = append(open, nw)
+		}
+	}
+	if len(open) == 0 {
+		return false
+	}
+	name := pick(w, open).Name
+	w.api.changeNodeWright(name, true, f)
+	nw := w.api.nodeWright(name)
+	w.log("user: %s of %s: %s %v", what, name, describeSpec(&nw.Spec), nw.Annotations)
+	return true
+}
+
+// editPackage changes one package of one NodeWright.
+func (w *world) editPackage(what string, f func(*v1alpha1.NodeWrightSpec, *v1alpha1.Package)) bool {
+	return w.edit(what, func(nw *v1alpha1.NodeWright) {
+		all := nw.Spec.PackageNames()
+		if len(all) == 0 {
+			return
+		}
+		name := pick(w, all)
+		p := nw.Spec.Packages[name]
+		f(&nw.Spec, &p)
+		nw.Spec.Packages[name] = p
+	})
+}
+
+// follow lets dependencies ask for the versions that the packages have.
+func follow(s *v1alpha1.NodeWrightSpec) {
+	for name, p := range s.Packages {
+		for other := range p.DependsOn {
+			if dep, ok := s.Packages[other]; ok {
+				p.DependsOn[other] = dep.Version
+			} else {
+				delete(p.DependsOn, other)
+			}
+		}
+		s.Packages[name] = p
+	}
+}
+
+// userPlays are what users do.
+func (w *world) userPlays() []play {
+	return []play{
+		{4, func() bool {
+			return w.edit("another version", func(nw *v1alpha1.NodeWright) {
+				for _, name := range nw.Spec.PackageNames() {
+					if p := nw.Spec.Packages[name]; w.chance(0.5) {
+						p.Version = pick(w, []string{"0.9.0", "1.0.0", "1.2.0", "v2.0.0", "3.0.0"})
+						nw.Spec.Packages[name] = p
+					}
+				}
+				if w.chance(0.8) {
+					follow(&nw.Spec)
+				}
+			})
+		}},
+		{3, func() bool {
+			return w.editPackage("image", func(_ *v1alpha1.NodeWrightSpec, p *v1alpha1.Package) {
+				p.Image = pick(w, []string{"reg/one", "reg/two", brokenImage})
+			})
+		}},
+		{3, func() bool {
+			return w.editPackage("configMap", func(_ *v1alpha1.NodeWrightSpec, p *v1alpha1.Package) {
+				p.ConfigMap = map[string]string{"a.conf": fmt.Sprint(w.rng.IntN(3))}
+			})
+		}},
+		{3, func() bool {
+			return w.editPackage("env", func(_ *v1alpha1.NodeWrightSpec, p *v1alpha1.Package) {
+				p.Env = []corev1.EnvVar{{Name: "A", Value: fmt.Sprint(w.rng.IntN(3))}}
+			})
+		}},
+		{1, func() bool {
+			return w.editPackage("stage timeout", func(_ *v1alpha1.NodeWrightSpec, p *v1alpha1.Package) {
+				p.StageTimeout = &metav1.Duration{Duration: pick(w, []time.Duration{0, time.Minute, 2 * time.Hour})}
+			})
+		}},
+		{3, func() bool {
+			return w.edit("packages", func(nw *v1alpha1.NodeWright) {
+				name := fmt.Sprintf("p%c", 'a'+w.rng.IntN(4))
+				if _, there := nw.Spec.Packages[name]; there {
+					delete(nw.Spec.Packages, name)
+				} else {
+					w.addPackage(&nw.Spec, name)
+				}
+				if w.chance(0.7) {
+					follow(&nw.Spec)
+				}
+			})
+		}},
+		{3, w.setting("retry limit", func(s *v1alpha1.NodeWrightSpec) {
+			s.Retry = &v1alpha1.Retry{Limit: ptr.To(int32(w.rng.IntN(4)))}
+		})},
+		{2, w.setting("serial", func(s *v1alpha1.NodeWrightSpec) { s.Serial = !s.Serial })},
+		{1, w.setting("budget", func(s *v1alpha1.NodeWrightSpec) {
+			s.InterruptionBudget = &v1alpha1.InterruptionBudget{Count: ptr.To(int32(w.rng.IntN(3)))}
+		})},
+		{1, w.setting("priority", func(s *v1alpha1.NodeWrightSpec) { s.Priority = ptr.To(int32(100 + 50*w.rng.IntN(4))) })},
+		{1, w.setting("selector", func(s *v1alpha1.NodeWrightSpec) {
+			s.NodeSelectors.MatchLabels = pick(w, []map[string]string{nil, {labelPool: "a"}, {labelPool: "b"}})
+		})},
+		// Something that is not supported holds all of it.
+		{1, w.setting("what is not supported", func(s *v1alpha1.NodeWrightSpec) { s.RuntimeRequired = !s.RuntimeRequired })},
+		{3, w.annotate},
+		{1, w.deleteOrCreate},
+		{3, w.deleteJobOrPod},
+		{1, w.writeJunk},
+	}
+}
+
+// setting is an edit of the spec as a whole.
+func (w *world) setting(what string, f func(*v1alpha1.NodeWrightSpec)) func() bool {
+	return func() bool {
+		return w.edit(what, func(nw *v1alpha1.NodeWright) { f(&nw.Spec) })
+	}
+}
+
+func (w *world) annotate() bool {
+	return w.edit("pause or disable", func(nw *v1alpha1.NodeWright) {
+		key := pick(w, []string{v1alpha1.AnnotationPause, v1alpha1.AnnotationDisable})
+		if nw.Annotations[key] == "" {
+			nw.Annotations[key] = "true"
+		} else {
+			delete(nw.Annotations, key)
+		}
+	})
+}
+
+// deleteOrCreate deletes a NodeWright or creates one that is missing. Sometimes
+// one is taken away by force and comes again, as from a backup.
+func (w *world) deleteOrCreate() bool {
+	name := fmt.Sprintf("w%c", 'a'+w.rng.IntN(3))
+	nw := w.api.nodeWright(name)
+	switch {
+	case nw == nil:
+		w.createNodeWright(name)
+	case nw.DeletionTimestamp != nil:
+		return false
+	case w.chance(0.4):
+		again := nw.DeepCopy()
+		again.UID, again.Generation, again.Status = w.api.uid("nw"), 1, v1alpha1.NodeWrightStatus{}
+		w.api.remove(kindNodeWright, name)
+		w.api.put(kindNodeWright, again)
+		w.log("user: %s is restored from a backup with uid %s", name, again.UID)
+	default:
+		w.log("user: %s is deleted", name)
+		w.api.deleteNodeWright(name)
+	}
+	return true
+}
+
+func (w *world) deleteJobOrPod() bool {
+	if w.chance(0.5) {
+		return anyOf(w, w.api.pods(), func(pod *corev1.Pod) bool {
+			if pod.DeletionTimestamp != nil || podEnded(pod) {
+				return false
+			}
+			w.log("user: pod %s is deleted", pod.Name)
+			w.api.changePod(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now} })
+			return true
+		})
+	}
+	return anyOf(w, w.api.jobs(), func(job *batchv1.Job) bool {
+		if job.DeletionTimestamp != nil {
+			return false
+		}
+		foreground := w.chance(0.5)
+		w.log("user: Job %s is deleted, in the foreground: %v", job.Name, foreground)
+		w.deleteJob(job, foreground)
+		return true
+	})
+}
+
+// writeJunk makes an entry unreadable, or takes an unreadable one away.
+func (w *world) writeJunk() bool {
+	return anyOf(w, w.api.nodes(), func(n *corev1.Node) bool {
+		for _, key := range slices.Sorted(maps.Keys(n.Annotations)) {
+			if k, ok := nodestate.ParseKey(key); !ok || k.Kind != nodestate.KindNodeState || !w.chance(0.5) {
+				continue
+			}
+			w.api.changeNode(n.Name, func(n *corev1.Node) {
+				if n.Annotations[key] == junk {
+					delete(n.Annotations, key)
+				} else {
+					n.Annotations[key] = junk
+				}
+			})
+			w.log("user: %s on %s is now %q", key, n.Name, w.api.node(n.Name).Annotations[key])
+			return true
+		}
+		return false
+	})
+}
+
+const junk = "{junk"
+
+// nodePlays are what happens to nodes.
+func (w *world) nodePlays() []play {
+	some := func(do func(*corev1.Node)) func() bool {
+		return func() bool {
+			nodes := w.api.nodes()
+			if len(nodes) == 0 {
+				return false
+			}
+			do(pick(w, nodes))
+			return true
+		}
+	}
+	return []play{
+		{2, some(func(n *corev1.Node) { w.setReachable(n.Name, unreachable(n)) })},
+		{2, some(func(n *corev1.Node) { w.setIgnored(n.Name, !v1alpha1.NodeIgnored(n.Labels)) })},
+		{1, some(func(n *corev1.Node) {
+			pool := pick(w, []string{"a", "b"})
+			w.api.changeNode(n.Name, func(n *corev1.Node) { n.Labels[labelPool] = pool })
+			w.log("node %s is in pool %s now", n.Name, pool)
+		})},
+		{1, some(func(n *corev1.Node) {
+			w.log("node %s goes", n.Name)
+			w.api.remove(kindNode, n.Name)
+		})},
+		{2, func() bool {
+			name := fmt.Sprintf("n%d", 1+w.rng.IntN(4))
+			if w.api.node(name) != nil {
+				return false
+			}
+			w.createNode(name)
+			return true
+		}},
+		{1, w.landLate},
+	}
+}
+
+func (w *world) setReachable(name string, yes bool) {
+	w.log("node %s is reachable: %v", name, yes)
+	w.api.changeNode(name, func(n *corev1.Node) {
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown
+		if yes {
+			n.Status.Conditions[0].Status = corev1.ConditionTrue
+		}
+	})
+}
+
+func (w *world) setIgnored(name string, yes bool) {
+	w.log("node %s is ignored: %v", name, yes)
+	w.api.changeNode(name, func(n *corev1.Node) {
+		delete(n.Labels, v1alpha1.LabelIgnore)
+		if yes {
+			n.Labels[v1alpha1.LabelIgnore] = "true"
+		}
+	})
+}

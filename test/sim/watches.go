@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
+	podplan "github.com/nodewright/nodewright/controllers/pod/plan"
+)
+
+// seen enqueues what the watches of the controllers let through.
+func (o *operator) seen(k kind, ch change) {
+	switch k {
+	case kindNode:
+		o.seenNode(ch.name, asNode(ch.before), asNode(ch.after))
+	case kindJob:
+		o.seenJob(asJob(ch.before), asJob(ch.after))
+	case kindPod:
+		o.seenPod(asPod(ch.before), asPod(ch.after))
+	case kindNodeWright:
+		o.seenNodeWright(ch.name, asNodeWright(ch.before), asNodeWright(ch.after))
+	}
+}
+
+func (o *operator) seenNode(name string, before, after *corev1.Node) {
+	for _, nw := range names(o.cache.store[kindNodeWright]) {
+		o.enqueue(rolloutController, nw)
+	}
+	if after == nil {
+		o.enqueue(jobController, name)
+		return
+	}
+	for _, nw := range slices.Sorted(maps.Keys(o.w.api.record(after).Batches)) {
+		if o.cache.store[kindNodeWright][nw] == nil {
+			o.enqueue(rolloutController, nw)
+		}
+	}
+	if before == nil || before.UID != after.UID {
+		o.enqueue(nodeController, name)
+		o.enqueue(jobController, name)
+		o.enqueue(podController, name)
+		return
+	}
+	facts := unreachable(before) != unreachable(after)
+	if facts || !maps.Equal(before.Labels, after.Labels) || keysDiffer(before, after) {
+		o.enqueue(nodeController, name)
+	}
+	if facts || keysDiffer(before, after, nodestate.KindNodeState, nodestate.KindJobState) {
+		o.enqueue(jobController, name)
+	}
+	if keysDiffer(before, after, nodestate.KindPodState) {
+		o.enqueue(podController, name)
+	}
+	for _, c := range []struct {
+		controller string
+		owner      nodestate.Owner
+	}{{jobController, nodestate.OwnerJob}, {podController, nodestate.OwnerPod}} {
+		if leftAlone(before, after, c.owner) {
+			o.enqueue(c.controller, name)
+		}
+	}
+}
+
+// keysDiffer tells whether a key of the contract differs, of these kinds if any
+// are given.
+func keysDiffer(before, after *corev1.Node, kinds ...nodestate.Kind) bool {
+	for _, pair := range [][2]map[string]string{{before.Annotations, after.Annotations}, {after.Annotations, before.Annotations}} {
+		for key, value := range pair[0] {
+			if other, ok := pair[1][key]; ok && other == value {
+				continue
+			}
+			k, ours := nodestate.ParseKey(key)
+			if !ours {
+				continue
+			}
+			if len(kinds) == 0 {
+				return true
+			}
+			for _, want := range kinds {
+				if k.Kind == want {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// leftAlone tells whether a NodeWright went from a node on which the owner has
+// a number.
+func leftAlone(before, after *corev1.Node, owner nodestate.Owner) bool {
+	if _, numbered := after.Annotations[owner.SeqKey()]; !numbered {
+		return false
+	}
+	for key := range before.Annotations {
+		if _, stays := after.Annotations[key]; stays {
+			continue
+		}
+		if k, ours := nodestate.ParseKey(key); ours && (k.Kind == nodestate.KindStatus || k.Kind == nodestate.KindBatch || k.Kind == nodestate.KindSlot) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *operator) seenJob(before, after *batchv1.Job) {
+	some := after
+	if some == nil {
+		some = before
+	}
+	node := packagejob.NodeName(some)
+	if before == nil || after == nil || !o.sameFacts(before, after) {
+		o.enqueue(nodeController, node)
+	}
+	if before == nil || after == nil || len(before.Status.Conditions) != len(after.Status.Conditions) || before.UID != after.UID {
+		o.enqueue(jobController, node)
+	}
+}
+
+func (o *operator) seenPod(before, after *corev1.Pod) {
+	some := after
+	if some == nil {
+		some = before
+	}
+	node := some.Spec.NodeName
+	if after == nil || before != nil && !podEnded(before) && podEnded(after) {
+		o.enqueue(nodeController, node)
+	}
+	if before != nil && after != nil && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
+		o.enqueue(jobController, node)
+	}
+	var was, is podplan.Waiting
+	var waited, waits bool
+	if before != nil {
+		was, waited = podplan.StartWait(before)
+	}
+	if after != nil {
+		is, waits = podplan.StartWait(after)
+	}
+	if after == nil || waited != waits || waits && was != is {
+		o.enqueue(podController, node)
+	}
+}
+
+func (o *operator) seenNodeWright(name string, before, after *v1alpha1.NodeWright) {
+	if before != nil && after != nil && before.Generation == after.Generation && before.UID == after.UID &&
+		maps.Equal(before.Annotations, after.Annotations) && len(before.Finalizers) == len(after.Finalizers) {
+		return
+	}
+	o.enqueue(rolloutController, name)
+	for _, node := range names(o.cache.store[kindNode]) {
+		n := asNode(o.cache.store[kindNode][node])
+		if before != nil && selects(before, n) || after != nil && selects(after, n) || hasKeys(n, name) {
+			o.enqueue(nodeController, node)
+		}
+	}
+}
+
+// hasKeys tells whether the node controller has keys of the NodeWright on the
+// node.
+func hasKeys(n *corev1.Node, nodeWright string) bool {
+	for key := range n.Annotations {
+		k, ours := nodestate.ParseKey(key)
+		if ours && k.NodeWright == nodeWright && owns(key, nodestate.OwnerNode) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *operator) sameFacts(a, b *batchv1.Job) bool {
+	x, y := o.jobFacts(a), o.jobFacts(b)
+	same := (x.DeadlineSeconds == nil) == (y.DeadlineSeconds == nil) &&
+		(x.DeadlineSeconds == nil || *x.DeadlineSeconds == *y.DeadlineSeconds)
+	x.DeadlineSeconds, y.DeadlineSeconds = nil, nil
+	return same && x == y
+}

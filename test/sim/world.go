@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Options of one schedule.
+type Options struct {
+	// Seed that everything follows from.
+	Seed uint64
+	// Steps of the schedule, before it is left alone; default DefaultSteps.
+	Steps int
+	// Trace keeps a line for each step.
+	Trace bool
+	// Calm leaves out users, failures and faults: only caches lag. Then the
+	// operator must stay within its budget of writes.
+	Calm bool
+}
+
+// DefaultSteps is how long a schedule is.
+const DefaultSteps = 150
+
+// Failure is a check that did not hold.
+type Failure struct {
+	Seed    uint64
+	Message string
+	// Trace has a line for each step if Options asked for it.
+	Trace []string
+}
+
+func (f *Failure) Error() string { return fmt.Sprintf("seed %d: %s", f.Seed, f.Message) }
+
+// violation is what a check panics with, crash is the end of the operator.
+type (
+	violation struct{ message string }
+	crash     struct{}
+)
+
+// world is the whole model.
+type world struct {
+	opts  Options
+	rng   *rand.Rand
+	now   time.Time
+	trace []string
+
+	api    *api
+	op     *operator
+	checks *checks
+	// stormy says that faults may happen; nested that a step runs within a
+	// request of the operator.
+	stormy bool
+	nested bool
+	// configMaps that the rollout controller made, by name.
+	configMaps map[string]bool
+	// mood has a factor for each play of users and nodes.
+	mood []int
+	// flaky is the probability that an attempt of a package fails.
+	flaky float64
+	// late are applies of a process that was killed, not answered yet.
+	late []lateApply
+	// writes of the operator.
+	writes int
+}
+
+// Run runs one schedule. It returns nil if all checks held.
+func Run(opts Options) (failure *Failure) {
+	if opts.Steps == 0 {
+		opts.Steps = DefaultSteps
+	}
+	w := newWorld(opts)
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case violation:
+			failure = &Failure{Seed: opts.Seed, Message: v.message, Trace: w.trace}
+		default:
+			panic(fmt.Sprintf("seed %d: %v", opts.Seed, v))
+		}
+	}()
+	w.run()
+	return nil
+}
+
+func newWorld(opts Options) *world {
+	w := &world{
+		opts: opts,
+		rng:  rand.New(rand.NewPCG(opts.Seed, opts.Seed^0x9e3779b97f4a7c15)),
+		now:  time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
+
+		configMaps: map[string]bool{},
+	}
+	w.api = newAPI(w)
+	w.checks = newChecks(w)
+	return w
+}
+
+func (w *world) run() {
+	w.setUp()
+	w.startOperator()
+	w.stormy = !w.opts.Calm
+	for range w.opts.Steps {
+		w.step()
+	}
+	w.stormy = false
+	w.landAll()
+	w.settle("left alone")
+	w.checks.quiet()
+	if w.opts.Calm {
+		w.checks.writeBudget()
+	}
+	w.heal()
+	w.settle("repaired")
+	w.checks.allComplete()
+	w.deleteAll()
+	w.settle("deleted")
+	w.checks.nothingLeft()
+}
+
+// log keeps a line of the trace. Arguments are formatted only if it is wanted.
+func (w *world) log(format string, args ...any) {
+	if !w.opts.Trace {
+		return
+	}
+	indent := ""
+	if w.nested {
+		indent = "    (meanwhile) "
+	}
+	w.trace = append(w.trace, fmt.Sprintf("%4d %s %s%s", len(w.trace), w.now.Format("15:04:05"), indent, fmt.Sprintf(format, args...)))
+}
+
+func (w *world) fail(format string, args ...any) {
+	panic(violation{fmt.Sprintf(format, args...)})
+}
+
+// chance is true with this probability.
+func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
+
+// pick chooses one of the elements.
+func pick[T any](w *world, from []T) T { return from[w.rng.IntN(len(from))] }
+
+// play is something that may happen. do is false if it cannot happen now.
+type play struct {
+	weight int
+	do     func() bool
+}
+
+// step lets one thing happen, by weight.
+func (w *world) step() {
+	plays := w.cluster()
+	if !w.nested {
+		plays = append(plays, w.operatorPlays()...)
+	}
+	if !w.opts.Calm {
+		plays = append(plays, w.moody(append(w.userPlays(), w.nodePlays()...))...)
+	}
+	total := 0
+	for _, p := range plays {
+		total += p.weight
+	}
+	for range 20 {
+		n := w.rng.IntN(total)
+		for _, p := range plays {
+			if n -= p.weight; n < 0 {
+				if p.do() {
+					return
+				}
+				break
+			}
+		}
+	}
+	w.passTime(time.Second)
+}
+
+// moody weighs plays by the mood of the schedule: it leaves many of them out and
+// has more of others, so that it comes far with those.
+func (w *world) moody(plays []play) []play {
+	for len(w.mood) < len(plays) {
+		w.mood = append(w.mood, pick(w, []int{0, 0, 0, 1, 1, 4}))
+	}
+	for i := range plays {
+		plays[i].weight *= w.mood[i]
+	}
+	return plays
+}
+
+func (w *world) passTime(d time.Duration) { w.now = w.now.Add(d) }
+
+// meanwhile lets others act between two requests of the operator.
+func (w *world) meanwhile() {
+	if !w.stormy || w.nested || !w.chance(0.08) {
+		return
+	}
+	w.nested = true
+	for range 1 + w.rng.IntN(2) {
+		w.step()
+	}
+	w.nested = false
+}
