@@ -183,10 +183,14 @@ func (b *bed) check(ctx context.Context, t *testing.T, past *history, writer *ho
 	if n := writer.errs.Load(); n > 0 {
 		t.Errorf("the hostile writer failed %d times: somebody blocks writes of others", n)
 	}
-	if b.kills.Load() != 1 {
-		t.Errorf("the operator was started again %d times, want once after kill -9", b.kills.Load())
+	if n := b.kills.Load(); n < 1 || clean && n > 1 {
+		t.Errorf("the operator was started again %d times, want once after kill -9", n)
 	}
-	conflicts := b.proxy.counter.Snapshot().Conflicts()
+	// A Job that was created right before the end of the operator is there already
+	// when the next one creates it: 409 to a create is no conflict of writers.
+	conflicts := b.proxy.counter.Snapshot().Sum(func(r faults.Request) bool {
+		return r.Writes() && r.Verb != "create" && r.Code == http.StatusConflict
+	})
 	t.Logf("%d changes of nodes seen, hostile writer wrote %d times, %d conflicts", past.events, writer.writes.Load(), conflicts)
 	if !clean {
 		return

@@ -2,12 +2,15 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 )
@@ -20,6 +23,30 @@ var minimumVersion = version.MustParseGeneric("1.30.0")
 var keptSince = map[string]string{
 	"spec.podFailurePolicy":     "1.26",
 	"spec.podReplacementPolicy": "1.29",
+}
+
+// errBelowFloor says that the API server cannot do what is needed: to ask again
+// does not help.
+var errBelowFloor = errors.New("the API server cannot run NodeWright")
+
+// floorRetry is the pause after a question that the API server did not answer.
+const floorRetry = time.Second
+
+// waitForFloor is checkFloor with patience: an API server that starts, or is
+// away for a moment, is no reason to end. It returns the last error when ctx
+// ends.
+func waitForFloor(ctx context.Context, cs kubernetes.Interface, namespace string) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, floorRetry, true, func(ctx context.Context) (bool, error) {
+		if last = checkFloor(ctx, cs, namespace); errors.Is(last, errBelowFloor) {
+			return false, last
+		}
+		return last == nil, nil
+	})
+	if err != nil && last != nil {
+		return last
+	}
+	return err
 }
 
 // checkFloor refuses an API server that cannot do what the operator relies on.
@@ -35,8 +62,8 @@ func checkFloor(ctx context.Context, cs kubernetes.Interface, namespace string) 
 		return fmt.Errorf("read the version of the API server: %w", err)
 	}
 	if have.LessThan(minimumVersion) {
-		return fmt.Errorf("the API server is %s, NodeWright needs Kubernetes %s or later: upgrade the control plane first",
-			info.GitVersion, minimumVersion)
+		return fmt.Errorf("%w: it is %s, Kubernetes %s or later is needed: upgrade the control plane first",
+			errBelowFloor, info.GitVersion, minimumVersion)
 	}
 	answer, err := cs.BatchV1().Jobs(namespace).Create(ctx, trialJob(namespace), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
@@ -54,9 +81,9 @@ func fieldsKept(spec *batchv1.JobSpec, serverVersion string) error {
 		{"spec.podReplacementPolicy", spec.PodReplacementPolicy != nil && *spec.PodReplacementPolicy == batchv1.Failed},
 	} {
 		if !f.kept {
-			return fmt.Errorf("the API server (%s) drops %s of Jobs, without which two executors could share a host: "+
-				"NodeWright needs a server that keeps it, as Kubernetes does from %s on unless the feature is switched off",
-				serverVersion, f.field, keptSince[f.field])
+			return fmt.Errorf("%w: it (%s) drops %s of Jobs, without which two executors could share a host: "+
+				"Kubernetes keeps it from %s on unless the feature is switched off",
+				errBelowFloor, serverVersion, f.field, keptSince[f.field])
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -40,6 +41,30 @@ func oldServer(t *testing.T, version string, drop func(*batchv1.JobSpec)) kubern
 		t.Fatal(err)
 	}
 	return cs
+}
+
+// A server that is away for a moment is asked again; one that is too old is not.
+func TestWaitForFloor(t *testing.T) {
+	asked := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"gitVersion":"v1.20.0"}`))
+	}))
+	defer srv.Close()
+	cs, err := kubernetes.NewForConfig(&rest.Config{Host: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waitForFloor(t.Context(), cs, "ns"); !errors.Is(err, errBelowFloor) {
+		t.Fatalf("error %v, want %v", err, errBelowFloor)
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times, want 2", asked)
+	}
 }
 
 func TestCheckFloor(t *testing.T) {

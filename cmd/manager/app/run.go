@@ -47,7 +47,7 @@ func Run(ctx context.Context, args []string) error {
 	}
 	floorCtx, cancel := context.WithTimeout(ctx, floorTimeout)
 	defer cancel()
-	if err := checkFloor(floorCtx, cs, o.namespace); err != nil {
+	if err := waitForFloor(floorCtx, cs, o.namespace); err != nil {
 		return err
 	}
 	mgr, err := newManager(ctx, rc, o, c)
