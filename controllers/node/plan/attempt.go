@@ -9,11 +9,13 @@ import (
 	"github.com/nodewright/nodewright/apis/packagejob"
 )
 
-// observe brings the entry up to what the Job of its attempt says.
+// observe brings the entry up to what the Job of its attempt says. That holds
+// for an attempt of an earlier NodeWright of the name as well: what it achieved
+// is on the host, and why it does not end has to be seen.
 func (w *work) observe(pkg *Package) {
 	ref := w.ref(pkg.Name)
 	e, ok := w.entry(pkg.Name)
-	if !ok || w.p.malformed[ref] || e.UID != w.nw.UID || !w.unfinished(&e) {
+	if !ok || w.p.malformed[ref] || !w.unfinished(&e) {
 		return
 	}
 	if e.Reason == ReasonBackOff {
@@ -29,7 +31,7 @@ func (w *work) observe(pkg *Package) {
 		}
 	case job.Unreadable:
 	case job.State == JobSucceeded:
-		e.State, e.Reason, e.Message = nodestate.StateComplete, "", ""
+		e.State, e.Reason, e.Message, e.UID = nodestate.StateComplete, "", "", w.nw.UID
 		w.put(e)
 	case job.State == JobFailed:
 		w.observeFailure(e)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 )
@@ -131,5 +132,34 @@ func TestAdoptionAfterRestore(t *testing.T) {
 	}
 	if got := w.started[before:]; len(got) != 1 || got[0] == w.started[before-1] {
 		t.Fatalf("the unfinished entry did not get one new run: %v", got)
+	}
+}
+
+// The attempt of the earlier NodeWright goes on until the new one has a slot.
+func TestAttemptOfTheEarlierNodeWrightIsSeen(t *testing.T) {
+	for _, end := range []string{"succeeds", "cannot start"} {
+		t.Run(end, func(t *testing.T) {
+			w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
+			w.pass()
+			w.nw("nw").UID = "restored-uid"
+			job := w.running("nw", "pa")
+			if end == "succeeds" {
+				job.State = JobSucceeded
+				w.pass()
+				w.want("nw", "pa", "apply/complete")
+				w.grantSlot("nw")
+				w.finishAll()
+				if w.wantStatus("nw", nodestate.StatusComplete, nodestate.SlotReleased, ReasonComplete); len(w.started) != 2 {
+					t.Fatalf("ran %v", w.started)
+				}
+				return
+			}
+			w.in.Record.PodReports = map[nodestate.PackageRef]nodestate.PodReport{{NodeWright: "nw", Package: "pa"}: {
+				Job: job.Name, Pod: "x", Reason: "ErrImagePull", WaitingSince: nodestate.FormatTime(w.in.Now), Name: "pa", NodeWright: "nw",
+			}}
+			w.in.Now = w.in.Now.Add(2 * time.Minute)
+			w.pass()
+			w.want("nw", "pa", "apply/erroring")
+		})
 	}
 }
