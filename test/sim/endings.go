@@ -2,14 +2,15 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
-	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/apis/support"
 	rolloutplan "github.com/nodewright/nodewright/controllers/rollout/plan"
 )
@@ -39,80 +40,63 @@ func (c *checks) quiet() {
 
 func (c *checks) unexplained(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
 	running := c.runsOn(node.Name, nw.Name)
-	batch, granted := rec.Batches[nw.Name]
-	slot, answered := rec.Slots[nw.Name]
-	inUse := granted && (!answered || batch.Holds(&slot))
+	taking := selects(nw, node) && !v1alpha1.NodeIgnored(node.Labels) && nw.DeletionTimestamp == nil
 	switch {
 	case running && (unreachable(node) || len(rec.Malformed) > 0):
 		return ""
-	case running && !c.erroring(nw, rec) && nw.DeletionTimestamp == nil && selects(nw, node) && !v1alpha1.NodeIgnored(node.Labels):
+	case running && taking && !c.erroring(nw, rec):
 		return "something runs, and does not end"
 	case nw.DeletionTimestamp != nil:
 		if hasRef(rec.Packages, nw.Name) && len(rec.Malformed) == 0 {
 			return "it is deleted, and entries are left"
 		}
 		return ""
-	case !selects(nw, node) || v1alpha1.NodeIgnored(node.Labels):
-		if inUse && !running {
+	case !taking:
+		if slotInUse(rec, nw.Name) && !running {
 			return "the node is out of the rollout and keeps its slot"
 		}
 		return ""
 	}
-	return c.unexplainedWord(nw, node, rec, inUse)
+	return c.unexplainedWord(nw, node, rec)
 }
 
-func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record, inUse bool) string {
-	held := support.Held(nw) != ""
-	switch rec.Status[nw.Name] {
-	case nodestate.StatusComplete:
-		if !c.nodeComplete(nw, rec) {
-			return "complete is said of packages that are not"
-		}
-		if inUse && !nw.Paused() && !nw.Disabled() && !held {
-			return "complete, and keeps its slot"
-		}
-	case nodestate.StatusErroring:
-		if !c.erroring(nw, rec) {
-			return "erroring is said, and no package is"
-		}
-	case nodestate.StatusPaused, nodestate.StatusDisabled:
-		if !nw.Paused() && !nw.Disabled() {
-			return "nobody paused or disabled it"
-		}
-	case nodestate.StatusUnknown:
-		if len(rec.Malformed) == 0 {
-			return "everything can be read"
-		}
-	case nodestate.StatusBlocked:
-		if !held && !unreachable(node) && !c.othersFirst(nw, node, rec) && !c.dependencyMissing(nw, rec) {
-			return "nothing blocks it"
-		}
-	case nodestate.StatusInProgress:
-		if !unreachable(node) {
-			return "in progress, and nothing happens"
-		}
-	default:
-		if !held && !unreachable(node) && !nw.Paused() && !nw.Disabled() && !c.usedUp(nw) {
-			return "it waits for nothing"
+func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
+	stopped := nw.Paused() || nw.Disabled()
+	held := support.Held(nw) != "" || unreachable(node)
+	// Nothing keeps the node from giving its slot back.
+	free := slotInUse(rec, nw.Name) && !stopped && !held && !c.othersFirst(nw, node, rec) && !c.runsOn(node.Name, nw.Name)
+	for _, rule := range []struct {
+		words   []nodestate.StatusWord
+		broken  bool
+		problem string
+	}{
+		{words(nodestate.StatusComplete), !c.nodeComplete(nw, rec), "complete is said of packages that are not"},
+		{words(nodestate.StatusErroring), !c.erroring(nw, rec), "erroring is said, and no package is"},
+		{words(nodestate.StatusComplete, nodestate.StatusErroring), free, "it is done, and keeps its slot"},
+		{words(nodestate.StatusPaused, nodestate.StatusDisabled), !stopped, "nobody paused or disabled it"},
+		{words(nodestate.StatusUnknown), len(rec.Malformed) == 0, "everything can be read"},
+		{words(nodestate.StatusBlocked), !held && !c.othersFirst(nw, node, rec) && !c.dependencyMissing(nw, rec), "nothing blocks it"},
+		{words(nodestate.StatusInProgress), !held, "in progress, and nothing happens"},
+		{words(nodestate.StatusWaiting, ""), !held && !stopped && !c.usedUp(nw), "it waits for nothing"},
+	} {
+		if rule.broken && slices.Contains(rule.words, rec.Status[nw.Name]) {
+			return rule.problem
 		}
 	}
 	return ""
 }
 
+func words(w ...nodestate.StatusWord) []nodestate.StatusWord { return w }
+
 // runsOn tells whether a Job or pod of the NodeWright has not ended.
 func (c *checks) runsOn(node, nw string) bool {
-	for _, job := range c.w.api.jobs() {
+	return slices.ContainsFunc(c.w.api.jobs(), func(job *batchv1.Job) bool {
 		id, err := c.w.api.identity(job)
-		if _, finished := packagejob.Finished(job); err == nil && !finished && id.Node == node && id.NodeWright == nw {
-			return true
-		}
-	}
-	for _, pod := range c.w.api.pods() {
-		if _, ref := c.refOf(pod); !podEnded(pod) && pod.Spec.NodeName == node && ref.NodeWright == nw {
-			return true
-		}
-	}
-	return false
+		return err == nil && id.NodeWright == nw && c.executes(job, node, id.Ref())
+	}) || slices.ContainsFunc(c.w.api.pods(), func(pod *corev1.Pod) bool {
+		_, ref := c.refOf(pod)
+		return !podEnded(pod) && pod.Spec.NodeName == node && ref.NodeWright == nw
+	})
 }
 
 func (c *checks) nodeComplete(nw *v1alpha1.NodeWright, rec *nodestate.Record) bool {
@@ -138,7 +122,7 @@ func (c *checks) erroring(nw *v1alpha1.NodeWright, rec *nodestate.Record) bool {
 // othersFirst tells whether another NodeWright of the node is not done.
 func (c *checks) othersFirst(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) bool {
 	for _, other := range c.w.api.nodeWrights() {
-		if other.Name == nw.Name || !selects(other, node) || other.Disabled() || other.DeletionTimestamp != nil || support.Held(other) != "" {
+		if other.Name == nw.Name || !gates(other, node) {
 			continue
 		}
 		if other.Paused() || rec.Status[other.Name] != nodestate.StatusComplete {
@@ -167,14 +151,8 @@ func (c *checks) usedUp(nw *v1alpha1.NodeWright) bool {
 	for _, node := range c.w.api.nodes() {
 		rec := c.w.api.record(node)
 		active := selects(nw, node) && !v1alpha1.NodeIgnored(node.Labels)
-		b, granted := rec.Batches[nw.Name]
-		s, answered := rec.Slots[nw.Name]
-		if active {
-			matched++
-		}
-		if granted && (!answered || b.Holds(&s)) || active && rec.Status[nw.Name] == nodestate.StatusErroring {
-			counting++
-		}
+		matched += one(active)
+		counting += one(slotInUse(rec, nw.Name) || active && rec.Status[nw.Name] == nodestate.StatusErroring)
 	}
 	return counting >= rolloutplan.Ceiling(&nw.Spec, matched)
 }
@@ -186,26 +164,24 @@ func (c *checks) allComplete() {
 			c.w.fail("%s is deleted and does not go", nw.Name)
 		}
 		for _, node := range c.w.api.nodes() {
-			if !selects(nw, node) {
-				continue
-			}
-			rec := c.w.api.record(node)
-			batch, slot := rec.Batches[nw.Name], rec.Slots[nw.Name]
-			if rec.Status[nw.Name] != nodestate.StatusComplete || !c.nodeComplete(nw, rec) || batch.Holds(&slot) {
-				c.w.fail("after the repair, %s is not done with %s: status %q, slot %+v, batch %+v, entries %s", nw.Name, node.Name,
-					rec.Status[nw.Name], slot, batch, entriesOf(rec, nw.Name))
+			if selects(nw, node) {
+				c.nodeDone(nw, node)
 			}
 		}
 		if !isTrue(nw.Status.Conditions, v1alpha1.ConditionReady) || nw.Status.ObservedGeneration != nw.Generation {
 			c.w.fail("after the repair, %s is not Ready: %+v", nw.Name, nw.Status)
 		}
 	}
-	for _, job := range c.w.api.jobs() {
-		id, err := c.w.api.identity(job)
-		nw, node := c.w.api.nodeWright(id.NodeWright), c.w.api.node(id.Node)
-		if _, finished := packagejob.Finished(job); !finished && err == nil && nw != nil && node != nil && selects(nw, node) {
-			c.w.fail("after the repair, Job %s is not finished", job.Name)
-		}
+}
+
+func (c *checks) nodeDone(nw *v1alpha1.NodeWright, node *corev1.Node) {
+	rec := c.w.api.record(node)
+	if rec.Status[nw.Name] != nodestate.StatusComplete || !c.nodeComplete(nw, rec) || slotInUse(rec, nw.Name) {
+		c.w.fail("after the repair, %s is not done with %s: status %q, slot %+v, batch %+v, entries %s", nw.Name, node.Name,
+			rec.Status[nw.Name], rec.Slots[nw.Name], rec.Batches[nw.Name], entriesOf(rec, nw.Name))
+	}
+	if c.runsOn(node.Name, nw.Name) {
+		c.w.fail("after the repair, something of %s still runs on %s", nw.Name, node.Name)
 	}
 }
 

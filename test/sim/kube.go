@@ -134,12 +134,12 @@ func (w *world) syncUnfinished(job *batchv1.Job, pods []*corev1.Pod) bool {
 	}
 	running, failed := false, false
 	for _, pod := range pods {
-		switch {
-		case pod.Status.Phase == corev1.PodSucceeded:
+		switch pod.Status.Phase {
+		case corev1.PodSucceeded:
 			w.log("Job %s succeeded", job.Name)
 			w.condition(job, batchv1.JobComplete, "")
 			return true
-		case pod.Status.Phase == corev1.PodFailed:
+		case corev1.PodFailed:
 			failed = failed || !ignored(pod)
 		default:
 			running = true

@@ -107,7 +107,7 @@ func (o *operator) gatherNode(v *view) plan.Input {
 			continue
 		}
 		o.basis.specs[name] = nw
-		in.NodeWrights = append(in.NodeWrights, nodeWrightInput(nw, selected))
+		in.NodeWrights = append(in.NodeWrights, o.w.nodeWrightInput(nw, selected))
 	}
 	for name := range concerned {
 		if o.basis.specs[name] == nil && o.w.api.nodeWright(name) == nil {
@@ -225,9 +225,20 @@ func unreachable(node *corev1.Node) bool {
 	return false
 }
 
-func nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) plan.NodeWright {
+// nodeWrightInput decodes a NodeWright, once for each version of it.
+func (w *world) nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) plan.NodeWright {
+	in, ok := w.inputs[nw]
+	if !ok {
+		in = decodeNodeWright(nw)
+		w.inputs[nw] = in
+	}
+	in.Selected = selected
+	return in
+}
+
+func decodeNodeWright(nw *v1alpha1.NodeWright) plan.NodeWright {
 	in := plan.NodeWright{
-		Name: nw.Name, UID: string(nw.UID), Priority: nw.Spec.PriorityOrDefault(), Selected: selected,
+		Name: nw.Name, UID: string(nw.UID), Priority: nw.Spec.PriorityOrDefault(),
 		Deleting: nw.DeletionTimestamp != nil, Paused: nw.Paused(), Disabled: nw.Disabled(), Held: support.Held(nw),
 		Serial: nw.Spec.Serial, Revision: revision.Of(nw), RetryLimit: nw.Spec.RetryLimitOr(retryLimit),
 	}

@@ -188,14 +188,3 @@ func (o *operator) reconcile(t task) error {
 		return o.reconcileRollout(t)
 	}
 }
-
-// rest tells whether the operator has nothing to do before time passes.
-func (o *operator) rest() bool {
-	o.fire()
-	for k := range kinds {
-		if o.cache.behind(k) {
-			return false
-		}
-	}
-	return len(o.queue) == 0
-}

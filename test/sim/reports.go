@@ -3,7 +3,6 @@ package sim
 import (
 	"math"
 	"reflect"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -172,6 +171,3 @@ func (o *operator) reconcilePods(t task) error {
 	o.after(t, p.NextCheck)
 	return nil
 }
-
-// hasFinalizer tells whether the operator's finalizer is among them.
-func hasFinalizer(finalizers []string, name string) bool { return slices.Contains(finalizers, name) }

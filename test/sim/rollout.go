@@ -35,20 +35,12 @@ type ownGrant struct {
 func (o *operator) reconcileRollout(t task) error {
 	o.cache.reach(kindNodeWright, o.written[kindNodeWright][t.key])
 	nw := asNodeWright(o.cache.store[kindNodeWright][t.key])
-	if nw == nil || nw.DeletionTimestamp != nil && !hasFinalizer(nw.Finalizers, v1alpha1.Finalizer) {
+	if nw == nil || nw.DeletionTimestamp != nil && !held(nw) {
 		return o.forgetRollout(t.key)
 	}
-	mem := o.rollouts[t.key]
-	if mem == nil || mem.uid != nw.UID {
-		mem = &rolloutMemory{uid: nw.UID, grants: map[types.UID]ownGrant{}}
-		o.rollouts[t.key] = mem
-	}
-	if nw.DeletionTimestamp == nil && !hasFinalizer(nw.Finalizers, v1alpha1.Finalizer) {
-		if err := o.patchNodeWright(nw, "finalizer", func(n *v1alpha1.NodeWright) {
-			if !hasFinalizer(n.Finalizers, v1alpha1.Finalizer) {
-				n.Finalizers = append(n.Finalizers, v1alpha1.Finalizer)
-			}
-		}); err != nil {
+	mem := o.rolloutMemory(nw)
+	if nw.DeletionTimestamp == nil {
+		if err := o.addFinalizer(nw); err != nil {
 			return err
 		}
 	}
@@ -57,15 +49,23 @@ func (o *operator) reconcileRollout(t task) error {
 			o.w.configMaps[revision.ConfigMapName(nw.Name, nw.UID, name, hash)] = true
 		}
 	}
-	if err := o.settleGrants(nw.Name, mem); err != nil {
-		return err
-	}
+	o.settleGrants(nw.Name, mem)
 	in := o.gatherRollout(nw, mem)
 	p := plan.Compute(in)
 	if o.w.chance(0.02) && !reflect.DeepEqual(p, plan.Compute(in)) {
 		o.w.fail("equal inputs gave different rollout plans for %s", t.key)
 	}
 	o.w.checks.planned(nw, &in, &p)
+	if err := o.rollOut(nw, mem, &in, &p); err != nil {
+		return err
+	}
+	o.after(t, p.NextCheck)
+	return nil
+}
+
+// rollOut does what the plan says, in the order that makes a crash at any point
+// harmless.
+func (o *operator) rollOut(nw *v1alpha1.NodeWright, mem *rolloutMemory, in *plan.Input, p *plan.Plan) error {
 	if !p.RemoveFinalizer && !reflect.DeepEqual(nw.Status, p.Status) {
 		if err := o.patchNodeWright(nw, "status", func(n *v1alpha1.NodeWright) { n.Status = p.Status }); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (o *operator) reconcileRollout(t task) error {
 	}
 	mem.nextOrder = p.NextOrder
 	for i := range p.Grants {
-		if err := o.grant(nw, mem, &in, &p, &p.Grants[i]); err != nil {
+		if err := o.grant(nw, mem, in, p, &p.Grants[i]); err != nil {
 			return err
 		}
 	}
@@ -82,13 +82,34 @@ func (o *operator) reconcileRollout(t task) error {
 			return err
 		}
 	}
-	if p.RemoveFinalizer {
-		return o.patchNodeWright(nw, "removal of the finalizer", func(n *v1alpha1.NodeWright) {
-			n.Finalizers = slices.DeleteFunc(n.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
-		})
+	if !p.RemoveFinalizer {
+		return nil
 	}
-	o.after(t, p.NextCheck)
-	return nil
+	return o.patchNodeWright(nw, "removal of the finalizer", func(n *v1alpha1.NodeWright) {
+		n.Finalizers = slices.DeleteFunc(n.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
+	})
+}
+
+func (o *operator) rolloutMemory(nw *v1alpha1.NodeWright) *rolloutMemory {
+	mem := o.rollouts[nw.Name]
+	if mem == nil || mem.uid != nw.UID {
+		mem = &rolloutMemory{uid: nw.UID, grants: map[types.UID]ownGrant{}}
+		o.rollouts[nw.Name] = mem
+	}
+	return mem
+}
+
+func held(nw *v1alpha1.NodeWright) bool { return slices.Contains(nw.Finalizers, v1alpha1.Finalizer) }
+
+func (o *operator) addFinalizer(nw *v1alpha1.NodeWright) error {
+	if held(nw) {
+		return nil
+	}
+	return o.patchNodeWright(nw, "the finalizer", func(n *v1alpha1.NodeWright) {
+		if !held(n) {
+			n.Finalizers = append(n.Finalizers, v1alpha1.Finalizer)
+		}
+	})
 }
 
 func (o *operator) patchNodeWright(nw *v1alpha1.NodeWright, what string, f func(*v1alpha1.NodeWright)) error {
@@ -165,7 +186,8 @@ func hasRef[V any](m map[nodestate.PackageRef]V, name string) bool {
 	return false
 }
 
-func (o *operator) settleGrants(name string, mem *rolloutMemory) error {
+// settleGrants finds out about grants whose writes have no known outcome.
+func (o *operator) settleGrants(name string, mem *rolloutMemory) {
 	for uid, g := range mem.grants {
 		if !g.doubt {
 			continue
@@ -178,7 +200,6 @@ func (o *operator) settleGrants(name string, mem *rolloutMemory) error {
 		g.doubt = false
 		mem.grants[uid] = g
 	}
-	return nil
 }
 
 func (o *operator) grant(

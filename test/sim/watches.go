@@ -134,17 +134,18 @@ func (o *operator) seenPod(before, after *corev1.Pod) {
 	if before != nil && after != nil && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
 		o.enqueue(jobController, node)
 	}
-	var was, is podplan.Waiting
-	var waited, waits bool
-	if before != nil {
-		was, waited = podplan.StartWait(before)
-	}
-	if after != nil {
-		is, waits = podplan.StartWait(after)
-	}
+	was, waited := startWait(before)
+	is, waits := startWait(after)
 	if after == nil || waited != waits || waits && was != is {
 		o.enqueue(podController, node)
 	}
+}
+
+func startWait(pod *corev1.Pod) (podplan.Waiting, bool) {
+	if pod == nil {
+		return podplan.Waiting{}, false
+	}
+	return podplan.StartWait(pod)
 }
 
 func (o *operator) seenNodeWright(name string, before, after *v1alpha1.NodeWright) {

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	nodeplan "github.com/nodewright/nodewright/controllers/node/plan"
 )
 
 // Options of one schedule.
@@ -60,6 +63,8 @@ type world struct {
 	flaky float64
 	// late are applies of a process that was killed, not answered yet.
 	late []lateApply
+	// inputs are NodeWrights as the planner of nodes reads them.
+	inputs map[*v1alpha1.NodeWright]nodeplan.NodeWright
 	// writes of the operator.
 	writes int
 }
@@ -89,7 +94,7 @@ func newWorld(opts Options) *world {
 		rng:  rand.New(rand.NewPCG(opts.Seed, opts.Seed^0x9e3779b97f4a7c15)),
 		now:  time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
 
-		configMaps: map[string]bool{},
+		configMaps: map[string]bool{}, inputs: map[*v1alpha1.NodeWright]nodeplan.NodeWright{},
 	}
 	w.api = newAPI(w)
 	w.checks = newChecks(w)

@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/revision"
+	"github.com/nodewright/nodewright/apis/support"
+)
+
+// started looks at the start of a stage: dependencies, serial, slot, and that a
+// complete package starts anew for a change only.
+func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodestate.PackageStatus, had bool) {
+	nw := c.basis.specs[e.NodeWright]
+	if nw == nil {
+		c.w.fail("%s on %s starts without a NodeWright", describeEntry(e), node.Name)
+		return
+	}
+	pkg, ok := nw.Spec.Packages[e.Name]
+	if !ok {
+		c.w.fail("%s on %s starts, and is not in the spec", describeEntry(e), node.Name)
+	}
+	if had && old.Run != e.Run && old.State == nodestate.StateComplete && matches(&pkg, old) {
+		c.w.fail("%s on %s starts anew although it was complete: %s", describeEntry(e), node.Name, describeEntry(old))
+	}
+	for name, version := range pkg.DependsOn {
+		dep, there := rec.Packages[nodestate.PackageRef{NodeWright: e.NodeWright, Package: name}]
+		spec, inSpec := nw.Spec.Packages[name]
+		if !there || !inSpec || !packageComplete(&spec, &dep) || !nodestate.SameVersion(dep.Version, version) {
+			c.w.fail("%s on %s starts before its dependency %s %s: %s", describeEntry(e), node.Name, name, version, describeEntry(&dep))
+		}
+	}
+	if nw.Spec.Serial {
+		c.serial(node, rec, nw, e)
+	}
+	if !slotInUse(rec, nw.Name) {
+		c.w.fail("%s on %s starts without a slot", describeEntry(e), node.Name)
+	}
+	c.turn(node, rec, nw, e)
+}
+
+// turn: a NodeWright begins on a node only when those before it are done there,
+// and none is at work.
+func (c *checks) turn(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.NodeWright, e *nodestate.PackageStatus) {
+	seen := &c.basis.record
+	if seen.Slots[nw.Name].State == nodestate.SlotWorking {
+		return
+	}
+	for name, other := range c.basis.specs {
+		if name == nw.Name || !gates(other, node) {
+			continue
+		}
+		_, granted := seen.Batches[name]
+		if granted && seen.Slots[name].State == nodestate.SlotWorking && rec.Slots[name].State == nodestate.SlotWorking {
+			c.w.fail("%s on %s starts while %s is at work there", describeEntry(e), node.Name, name)
+		}
+		if comesBefore(other, nw) && (other.Paused() || !c.nodeComplete(other, rec)) {
+			c.w.fail("%s on %s starts before %s, whose turn it is", describeEntry(e), node.Name, name)
+		}
+	}
+}
+
+func comesBefore(a, b *v1alpha1.NodeWright) bool {
+	return cmp.Or(cmp.Compare(a.Spec.PriorityOrDefault(), b.Spec.PriorityOrDefault()), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+// gates tells whether the NodeWright holds those after it on the node, or may.
+func gates(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
+	return selects(nw, node) && !nw.Disabled() && nw.DeletionTimestamp == nil && support.Held(nw) == ""
+}
+
+// slotInUse tells whether the node has a slot that it did not give back.
+func slotInUse(rec *nodestate.Record, nw string) bool {
+	batch, granted := rec.Batches[nw]
+	slot, answered := rec.Slots[nw]
+	return granted && (!answered || batch.Holds(&slot))
+}
+
+func (c *checks) serial(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.NodeWright, e *nodestate.PackageStatus) {
+	for _, name := range nw.Spec.PackageNames() {
+		ref := nodestate.PackageRef{NodeWright: nw.Name, Package: name}
+		if name == e.Name {
+			continue
+		}
+		other := rec.Packages[ref]
+		if c.runs[place{node.UID, ref}] > 0 && other.State == nodestate.StateInProgress && c.jobRuns(node.Name, ref) {
+			c.w.fail("%s on %s starts beside %s", describeEntry(e), node.Name, describeEntry(&other))
+		}
+	}
+}
+
+func (c *checks) jobRuns(node string, ref nodestate.PackageRef) bool {
+	return slices.ContainsFunc(c.w.api.jobs(), func(job *batchv1.Job) bool { return c.executes(job, node, ref) })
+}
+
+// matches tells whether the entry is of the package as the spec has it.
+func matches(pkg *v1alpha1.Package, e *nodestate.PackageStatus) bool {
+	return nodestate.SameVersion(pkg.Version, e.Version) && pkg.Image == e.Image && pkg.ContainerSHA == e.ContainerSHA &&
+		revision.ConfigHash(pkg.ConfigMap) == e.ConfigHash
+}
+
+func packageComplete(pkg *v1alpha1.Package, e *nodestate.PackageStatus) bool {
+	return e.State == nodestate.StateComplete && e.Stage == nodestate.StageConfig && matches(pkg, e)
+}

@@ -1,0 +1,178 @@
+package sim
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
+	nodeplan "github.com/nodewright/nodewright/controllers/node/plan"
+	rolloutplan "github.com/nodewright/nodewright/controllers/rollout/plan"
+)
+
+// jobCreated: the record names it, nothing else runs, the node holds a slot, and
+// the stage is not complete.
+func (c *checks) jobCreated(job *batchv1.Job) {
+	id, err := c.w.api.identity(job)
+	if err != nil {
+		c.w.fail("Job %s is created without identity: %v", job.Name, err)
+	}
+	c.w.log("  Job %s is created", describe(&id))
+	node := c.w.api.node(id.Node)
+	if node == nil || node.UID != id.NodeUID {
+		return
+	}
+	rec := c.w.api.record(node)
+	e, ok := rec.Packages[id.Ref()]
+	if !c.wroteJunk(rec, id.Ref()) && (!ok || !id.NamedBy(&e)) {
+		c.w.fail("Job %s is created, and the record says %s", describe(&id), describeEntry(&e))
+	}
+	if c.complete[keyOf(&id)] {
+		c.w.fail("Job %s is created, and its stage is complete", describe(&id))
+	}
+	for _, other := range c.w.api.jobs() {
+		if other.Name != job.Name && c.executes(other, id.Node, id.Ref()) {
+			c.w.fail("Job %s is created while %s is unfinished", describe(&id), other.Name)
+		}
+	}
+	c.alone(job.Name, id.Node, id.Ref(), "")
+	if !slotInUse(rec, id.NodeWright) {
+		c.w.fail("Job %s is created without a slot", describe(&id))
+	}
+}
+
+// executes tells whether the Job is unfinished and of the package on the node.
+func (c *checks) executes(job *batchv1.Job, node string, ref nodestate.PackageRef) bool {
+	id, err := c.w.api.identity(job)
+	_, finished := packagejob.Finished(job)
+	return err == nil && !finished && id.Node == node && id.Ref() == ref
+}
+
+// wroteJunk tells whether a user made the entry unreadable, or took it away,
+// since it was written.
+func (c *checks) wroteJunk(rec *nodestate.Record, ref nodestate.PackageRef) bool {
+	_, readable := rec.Packages[ref]
+	return !readable
+}
+
+// alone: at most one pod of a package works on a node.
+func (c *checks) alone(what, node string, ref nodestate.PackageRef, but string) {
+	if other := c.podRuns(node, ref, but); other != "" {
+		c.w.fail("%s: two executors of %v on %s, the other is pod %s", what, ref, node, other)
+	}
+}
+
+// podRuns names a pod of the package on the node that has not ended, if any.
+func (c *checks) podRuns(node string, ref nodestate.PackageRef, but string) string {
+	for _, pod := range c.w.api.pods() {
+		if pod.Name == but || podEnded(pod) || pod.Spec.NodeName != node {
+			continue
+		}
+		if _, other := c.refOf(pod); other == ref {
+			return pod.Name
+		}
+	}
+	return ""
+}
+
+func (c *checks) podCreated(pod *corev1.Pod) {
+	_, ref := c.refOf(pod)
+	c.alone("pod "+pod.Name+" is created", pod.Spec.NodeName, ref, pod.Name)
+}
+
+func (c *checks) podStarted(pod *corev1.Pod) {
+	id, ref := c.refOf(pod)
+	if c.complete[keyOf(&id)] {
+		c.w.fail("pod %s runs, and its stage is complete", pod.Name)
+	}
+	c.alone("pod "+pod.Name+" runs", pod.Spec.NodeName, ref, pod.Name)
+}
+
+func (c *checks) podSucceeded(pod *corev1.Pod) {
+	id, _ := c.refOf(pod)
+	c.succeeded[keyOf(&id)] = true
+}
+
+// jobMarked: the record does not wait for the outcome of the Job any more.
+func (c *checks) jobMarked(job *batchv1.Job) {
+	id, err := c.w.api.identity(job)
+	node := c.w.api.node(packagejob.NodeName(job))
+	if err != nil || node == nil || node.UID != id.NodeUID {
+		return
+	}
+	rec := c.w.api.record(node)
+	if e, ok := rec.Packages[id.Ref()]; ok && id.NamedBy(&e) && e.State == nodestate.StateInProgress {
+		c.w.fail("Job %s is marked as recorded, and the record still waits for it: %s", job.Name, describeEntry(&e))
+	}
+}
+
+// granted: no more nodes are worked on, or were left broken, than the ceiling
+// allows. What counts is what stands on the nodes, not what the cache shows.
+func (c *checks) granted(in *rolloutplan.Input, p *rolloutplan.Plan, g *rolloutplan.Grant) {
+	if g.Renewal {
+		return
+	}
+	ceiling := int(p.Status.Compartments[0].Ceiling)
+	slots, counting, counted := 0, 0, false
+	for i := range in.Nodes {
+		n := &in.Nodes[i]
+		live := c.w.api.node(n.Name)
+		if live == nil || string(live.UID) != n.UID {
+			continue
+		}
+		rec := c.w.api.record(live)
+		holds := slotInUse(rec, in.NodeWright.Name)
+		erroring := n.Selected && !n.Ignored && rec.Status[in.NodeWright.Name] == nodestate.StatusErroring
+		slots += one(holds)
+		counting += one(holds || erroring)
+		if n.Name == g.Node {
+			counted = n.Word == nodestate.StatusErroring
+		}
+	}
+	if slots > ceiling || !counted && counting > ceiling {
+		c.w.fail("%s gets a slot of %s: %d slots, %d nodes count, the ceiling is %d", g.Node, in.NodeWright.Name, slots, counting, ceiling)
+	}
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// planned: Ready is never said before all is complete.
+func (c *checks) planned(nw *v1alpha1.NodeWright, in *rolloutplan.Input, p *rolloutplan.Plan) {
+	if !isTrue(p.Status.Conditions, v1alpha1.ConditionReady) {
+		return
+	}
+	for i := range in.Nodes {
+		n := &in.Nodes[i]
+		live := c.w.api.node(n.Name)
+		if !n.Selected || n.Ignored || live == nil || string(live.UID) != n.UID {
+			continue
+		}
+		rec := c.w.api.record(live)
+		for name, pkg := range nw.Spec.Packages {
+			e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]
+			if ok && !packageComplete(&pkg, &e) {
+				c.w.fail("%s is Ready, and node %s has %s", nw.Name, n.Name, describeEntry(&e))
+			}
+		}
+	}
+}
+
+// told counts an event of the node controller as the write that it is.
+func (c *checks) told(node string, e nodeplan.Event) {
+	c.w.writes++
+	c.w.log("  event on %s about %s: %s %s", node, e.NodeWright, e.Reason, e.Message)
+}
+
+func (c *checks) refOf(pod *corev1.Pod) (packagejob.Identity, nodestate.PackageRef) {
+	id, err := c.w.api.identity(pod)
+	if err != nil {
+		panic(err)
+	}
+	return id, id.Ref()
+}
