@@ -156,7 +156,7 @@ func TestEncodeRefuses(t *testing.T) {
 		"stranger":       {owner: "kubectl", seq: 1, wantNotOwner: true},
 		"seq 0":          {owner: nodestate.OwnerNode},
 		"negative seq":   {owner: nodestate.OwnerNode, seq: -1},
-		"seq of 19 dig.": {owner: nodestate.OwnerNode, seq: nodestate.MaxSeq + 1},
+		"seq of 19 dig.": {owner: nodestate.OwnerNode, seq: 1_000_000_000_000_000_000},
 		"package that is no package name": {
 			set: nodestate.Set{Packages: map[nodestate.PackageRef]nodestate.PackageStatus{
 				{NodeWright: "a", Package: "x_y"}: {},
@@ -192,7 +192,7 @@ func TestSeqRoundTrip(t *testing.T) {
 			t.Errorf("ParseSeq(FormatSeq(%d)) = %d, %v", seq, got, err)
 		}
 	}
-	for _, bad := range []string{"", "-1", "+1", " 1", "1e3", "0x1", "1.0", "x", "１", "1234567890123456789"} {
+	for _, bad := range []string{"", "-1", "+1", " 1", "1e3", "0x1", "1.0", "x", "１", "1234567890123456789", "999999999999999999"} {
 		if got, err := nodestate.ParseSeq(bad); err == nil {
 			t.Errorf("ParseSeq(%q) = %d, want an error", bad, got)
 		}

@@ -84,8 +84,8 @@ func (s *Set) Encode(owner Owner, seq int64) (Encoded, error) {
 	if owner.Controller() == "" {
 		return Encoded{}, fmt.Errorf("encode set of %q: %w", owner, ErrNotOwner)
 	}
-	if seq < 1 || seq > MaxSeq {
-		return Encoded{}, fmt.Errorf("encode set of %s: sequence number %d is not in 1 to %d", owner, seq, int64(MaxSeq))
+	if seq < 1 || seq > maxWrittenSeq {
+		return Encoded{}, fmt.Errorf("encode set of %s: sequence number %d is not in 1 to %d", owner, seq, int64(maxWrittenSeq))
 	}
 	var size int
 	for level := range shrinkLevels {

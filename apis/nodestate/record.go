@@ -86,17 +86,26 @@ type RequestAt struct {
 	Value string
 }
 
-// MaxSeq is the largest number of a fence: 18 digits.
-const MaxSeq = 999_999_999_999_999_999
+const (
+	// MaxSeq is the largest number of a fence that is believed. No owner reaches it
+	// by growing: a larger one was put there by somebody else.
+	MaxSeq = 99_999_999_999_999_999
+	// maxWrittenSeq has 18 digits, so that there is always room to grow.
+	maxWrittenSeq = 999_999_999_999_999_999
+)
 
 var seqForm = regexp.MustCompile(`^[0-9]{1,18}$`)
 
-// ParseSeq reads the value of a seq key.
+// ParseSeq reads the value of a seq key, at most MaxSeq.
 func ParseSeq(value string) (int64, error) {
 	if !seqForm.MatchString(value) {
 		return 0, fmt.Errorf("%s is not a number of 1 to 18 digits", quote(value))
 	}
-	return strconv.ParseInt(value, 10, 64)
+	seq, err := strconv.ParseInt(value, 10, 64)
+	if err == nil && seq > MaxSeq {
+		err = fmt.Errorf("%s leaves no room to grow", quote(value))
+	}
+	return seq, err
 }
 
 // FormatSeq writes the value of a seq key.

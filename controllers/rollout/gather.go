@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/validation"
 	"github.com/nodewright/nodewright/controllers/rollout/plan"
 )
 
@@ -28,7 +29,8 @@ func (r *Reconciler) gather(ctx context.Context, nw *v1alpha1.NodeWright, mem *n
 	if err != nil {
 		return nil, err
 	}
-	in := &plan.Input{Now: r.opts.Clock.Now(), NodeWright: nw, NextOrder: mem.nextOrder}
+	in := &plan.Input{Now: r.opts.Clock.Now(), NodeWright: nw, NextOrder: mem.nextOrder,
+		Invalid: validation.DependencyProblem(nw.Spec.Packages)}
 	selector, err := metav1.LabelSelectorAsSelector(&nw.Spec.NodeSelectors)
 	if err != nil {
 		selector = labels.Nothing()

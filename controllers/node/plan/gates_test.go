@@ -193,3 +193,27 @@ func TestUnreachableUntouchedNodeIsNotWritten(t *testing.T) {
 		t.Fatalf("wrote %+v", w.in.Record.Set)
 	}
 }
+
+// An image that cannot be pulled holds up the packages of its own NodeWright,
+// not those of others that come first.
+func TestErroringNodeWrightDoesNotHoldEarlierOnes(t *testing.T) {
+	w := newWorld(t, makeNodeWright("bb", makePackage("pb")))
+	w.pass()
+	job := w.running("bb", "pb")
+	w.in.Record.PodReports = map[nodestate.PackageRef]nodestate.PodReport{job.Identity.Ref(): {
+		Job: job.Name, Pod: job.Name + "-x", Reason: "ErrImagePull", NodeWright: "bb", Name: "pb",
+		WaitingSince: nodestate.FormatTime(w.in.Now),
+	}}
+	early := makeNodeWright("aa", makePackage("pa"))
+	early.Priority = 1
+	w.in.NodeWrights = append(w.in.NodeWrights, early)
+	w.grantSlot("aa")
+	w.pass()
+	w.want("aa", "pa", "absent")
+	w.in.Now = w.in.Now.Add(w.in.Config.PodStartGrace)
+	w.pass()
+	w.want("bb", "pb", "apply/erroring")
+	w.grantSlot("aa")
+	w.pass()
+	w.want("aa", "pa", "apply/in_progress")
+}

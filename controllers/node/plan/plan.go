@@ -130,11 +130,27 @@ func (p *planner) findWorking() string {
 		// still at work.
 		_, granted := p.in.Record.Batches[nw.Name]
 		slot, answered := p.in.Record.Slots[nw.Name]
-		if granted && answered && slot.State == nodestate.SlotWorking {
+		if granted && answered && slot.State == nodestate.SlotWorking && !p.stuck(nw.Name) {
 			return nw.Name
 		}
 	}
 	return ""
+}
+
+// stuck tells whether all that is left of a NodeWright on the node is erroring,
+// as for an image that cannot be pulled: others need not wait for that.
+func (p *planner) stuck(nodeWright string) bool {
+	erroring := false
+	for ref, e := range p.in.Record.Packages {
+		if ref.NodeWright != nodeWright {
+			continue
+		}
+		if e.State == nodestate.StateInProgress {
+			return false
+		}
+		erroring = erroring || e.State == nodestate.StateErroring
+	}
+	return erroring
 }
 
 func (p *planner) planNodeWright(nw *NodeWright) {
