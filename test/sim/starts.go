@@ -44,8 +44,22 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 	c.turn(node, rec, nw, e)
 }
 
+// erroringAlone tells whether a NodeWright has entries that are erroring and
+// none that is at work: such a one holds its slot, for an image that cannot be
+// pulled, but nobody else up.
+func erroringAlone(rec *nodestate.Record, nodeWright string) bool {
+	erroring := false
+	for ref, e := range rec.Packages {
+		if ref.NodeWright == nodeWright && e.State == nodestate.StateInProgress {
+			return false
+		}
+		erroring = erroring || ref.NodeWright == nodeWright && e.State == nodestate.StateErroring
+	}
+	return erroring
+}
+
 // turn: a NodeWright begins on a node only when those before it are done there,
-// and none is at work.
+// and none is at work but for one that is erroring.
 func (c *checks) turn(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.NodeWright, e *nodestate.PackageStatus) {
 	seen := &c.basis.record
 	if seen.Slots[nw.Name].State == nodestate.SlotWorking {
@@ -56,7 +70,7 @@ func (c *checks) turn(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.Nod
 			continue
 		}
 		_, granted := seen.Batches[name]
-		if granted && seen.Slots[name].State == nodestate.SlotWorking && rec.Slots[name].State == nodestate.SlotWorking {
+		if granted && seen.Slots[name].State == nodestate.SlotWorking && rec.Slots[name].State == nodestate.SlotWorking && !erroringAlone(seen, name) {
 			c.w.fail("%s on %s starts while %s is at work there", describeEntry(e), node.Name, name)
 		}
 		if comesBefore(other, nw) && (other.Paused() || !c.nodeComplete(other, rec)) {
