@@ -6,8 +6,6 @@ const (
 	ReasonJobNameTaken   = "JobNameTaken"
 	ReasonRemoved        = "RemovedFromSpec"
 	ReasonUnreachable    = "NodeUnreachable"
-	ReasonStopping       = "StoppingOldJob"
-	ReasonUnsupported    = "StageNotSupported"
 	ReasonWaiting        = "Waiting"
 	ReasonAttemptFailed  = "AttemptFailed"
 	ReasonAttemptLost    = "AttemptReplaced"
