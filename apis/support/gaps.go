@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/validation"
 )
 
 // Gap is a field of a NodeWright that asks for a feature which this version
@@ -73,4 +74,11 @@ func Held(nw *v1alpha1.NodeWright) string {
 	}
 	return fmt.Sprintf("this version of the operator does not support %s%s: no stage is started until the spec is without",
 		strings.Join(named, ", "), more)
+}
+
+// Obstacle says why nothing of the NodeWright can start on any node, and what
+// to do about it: what Held says, else a dependency that can never be met. It is
+// empty for a NodeWright that can be carried out.
+func Obstacle(nw *v1alpha1.NodeWright) string {
+	return cmp.Or(Held(nw), validation.DependencyProblem(nw.Spec.Packages))
 }

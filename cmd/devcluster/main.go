@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/term"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/nodewright/nodewright/cmd/devcluster/assets"
 	"github.com/nodewright/nodewright/cmd/devcluster/demo"
 )
 
@@ -53,28 +53,14 @@ func run(ctx context.Context, args []string) error {
 	if manifest != "" {
 		opts.Manifests = []string{manifest}
 	}
-	root, err := moduleRoot()
+	dir, err := os.Getwd()
 	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	if opts.Root, err = assets.FindRoot(dir); err != nil {
 		return err
 	}
-	opts.Root = root
 	// The demo speaks for itself; what libraries log would tear its table.
 	ctrl.SetLogger(logr.Discard())
 	return demo.Run(ctx, opts)
-}
-
-// moduleRoot finds the source of this module above the working directory.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "cmd", "devcluster", "main.go")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("find source: run this inside a checkout of the project")
-		}
-	}
 }

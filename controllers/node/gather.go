@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
@@ -61,7 +60,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (in *gathered, fou
 	concerned := namesOn(&in.Record, in.Jobs)
 	for i := range all {
 		nw := &all[i]
-		selected := selects(nw, view.Node)
+		selected := nw.Selects(view.Node.Labels)
 		if !selected && !concerned[nw.Name] {
 			continue
 		}
@@ -131,13 +130,6 @@ func namesOn(rec *nodestate.Record, jobs []plan.Job) map[string]bool {
 		}
 	}
 	return names
-}
-
-func selects(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
-	// A selector that cannot be read selects nothing; admission and the schema
-	// refuse it.
-	selector, err := metav1.LabelSelectorAsSelector(&nw.Spec.NodeSelectors)
-	return err == nil && selector.Matches(labels.Set(node.Labels))
 }
 
 func nodeFacts(node *corev1.Node) plan.Node {

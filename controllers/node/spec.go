@@ -1,13 +1,11 @@
 package node
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/revision"
 	"github.com/nodewright/nodewright/apis/support"
-	"github.com/nodewright/nodewright/apis/validation"
 	"github.com/nodewright/nodewright/controllers/node/plan"
 	"github.com/nodewright/nodewright/controllers/node/stagejob"
 )
@@ -20,7 +18,7 @@ func (r *Reconciler) nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) (pl
 		Selected: selected,
 		Deleting: nw.DeletionTimestamp != nil,
 		Paused:   nw.Paused(), Disabled: nw.Disabled(),
-		Held:       cmp.Or(support.Held(nw), validation.DependencyProblem(nw.Spec.Packages)),
+		Held:       support.Obstacle(nw),
 		Serial:     nw.Spec.Serial,
 		Revision:   revision.Of(nw),
 		RetryLimit: nw.Spec.RetryLimitOr(r.opts.RetryLimit),

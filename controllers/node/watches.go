@@ -107,7 +107,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, o client.Object) []reconcile.R
 		node := &nodes.Items[i]
 		_, hasStatus := node.Annotations[status]
 		_, hasSlot := node.Annotations[slot]
-		if hasStatus || hasSlot || selects(nw, node) || hasEntries(node, nw.Name) {
+		if hasStatus || hasSlot || nw.Selects(node.Labels) || hasEntries(node, nw.Name) {
 			out = append(out, wake.Named(node.Name)...)
 		}
 	}

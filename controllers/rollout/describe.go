@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
@@ -59,7 +57,7 @@ func comesFirst(node *corev1.Node, nw *v1alpha1.NodeWright, others []v1alpha1.No
 	var before []*v1alpha1.NodeWright
 	for i := range others {
 		other := &others[i]
-		if other.Name == nw.Name || !works(other) || other.Disabled() || !selects(other, node) {
+		if other.Name == nw.Name || !works(other) || other.Disabled() || !other.Selects(node.Labels) {
 			continue
 		}
 		var n plan.Node
@@ -81,9 +79,4 @@ func precedes(a, b *v1alpha1.NodeWright) bool { return compareTurn(a, b) < 0 }
 
 func compareTurn(a, b *v1alpha1.NodeWright) int {
 	return cmp.Or(cmp.Compare(a.Spec.PriorityOrDefault(), b.Spec.PriorityOrDefault()), cmp.Compare(a.Name, b.Name))
-}
-
-func selects(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
-	selector, err := metav1.LabelSelectorAsSelector(&nw.Spec.NodeSelectors)
-	return err == nil && selector.Matches(labels.Set(node.Labels))
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/support"
-	"github.com/nodewright/nodewright/apis/validation"
 	"github.com/nodewright/nodewright/controllers/rollout/plan"
 )
 
@@ -158,7 +157,7 @@ func cleanedUp(nw *v1alpha1.NodeWright) bool {
 
 // works tells whether packages of the NodeWright may start on nodes at all.
 func works(nw *v1alpha1.NodeWright) bool {
-	return nw.DeletionTimestamp == nil && support.Held(nw) == "" && validation.DependencyProblem(nw.Spec.Packages) == ""
+	return nw.DeletionTimestamp == nil && support.Obstacle(nw) == ""
 }
 
 // forget takes grants of a NodeWright that is gone off the nodes. Only the API

@@ -150,7 +150,7 @@ func newGrants(before, after *corev1.Node) []string {
 
 // hasStake tells whether the NodeWright selects the node or has a grant there.
 func hasStake(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
-	return node != nil && (selects(nw, node) || newReader(nw.Name).hasBatch(node.Annotations) || nw.DeletionTimestamp != nil)
+	return node != nil && (nw.Selects(node.Labels) || newReader(nw.Name).hasBatch(node.Annotations) || nw.DeletionTimestamp != nil)
 }
 
 // keysChanged compares the keys that a count is made from, and all while the

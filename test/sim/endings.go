@@ -40,7 +40,7 @@ func (c *checks) quiet() {
 
 func (c *checks) unexplained(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
 	running := c.runsOn(node.Name, nw.Name)
-	taking := selects(nw, node) && !v1alpha1.NodeIgnored(node.Labels) && nw.DeletionTimestamp == nil
+	taking := nw.Selects(node.Labels) && !v1alpha1.NodeIgnored(node.Labels) && nw.DeletionTimestamp == nil
 	switch {
 	case running && (unreachable(node) || len(rec.Malformed) > 0):
 		return ""
@@ -62,7 +62,7 @@ func (c *checks) unexplained(nw *v1alpha1.NodeWright, node *corev1.Node, rec *no
 
 func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
 	stopped := nw.Paused() || nw.Disabled()
-	held := support.Held(nw) != "" || unreachable(node)
+	held := support.Obstacle(nw) != "" || unreachable(node)
 	// Nothing keeps the node from giving its slot back.
 	free := slotInUse(rec, nw.Name) && !stopped && !held && !c.othersFirst(nw, node, rec) && !c.runsOn(node.Name, nw.Name)
 	for _, rule := range []struct {
@@ -150,7 +150,7 @@ func (c *checks) usedUp(nw *v1alpha1.NodeWright) bool {
 	matched, counting := 0, 0
 	for _, node := range c.w.api.nodes() {
 		rec := c.w.api.record(node)
-		active := selects(nw, node) && !v1alpha1.NodeIgnored(node.Labels)
+		active := nw.Selects(node.Labels) && !v1alpha1.NodeIgnored(node.Labels)
 		matched += one(active)
 		counting += one(slotInUse(rec, nw.Name) || active && rec.Status[nw.Name] == nodestate.StatusErroring)
 	}
@@ -164,7 +164,7 @@ func (c *checks) allComplete() {
 			c.w.fail("%s is deleted and does not go", nw.Name)
 		}
 		for _, node := range c.w.api.nodes() {
-			if selects(nw, node) {
+			if nw.Selects(node.Labels) {
 				c.nodeDone(nw, node)
 			}
 		}
@@ -224,7 +224,7 @@ func (c *checks) writeBudget() {
 	budget := 0
 	for _, nw := range c.w.api.nodeWrights() {
 		for _, node := range c.w.api.nodes() {
-			if selects(nw, node) {
+			if nw.Selects(node.Labels) {
 				budget += 3*2*len(nw.Spec.Packages) + 6
 			}
 		}

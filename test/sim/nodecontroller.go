@@ -11,7 +11,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
@@ -102,7 +101,7 @@ func (o *operator) gatherNode(v *view) plan.Input {
 	o.basis = basis{specs: map[string]*v1alpha1.NodeWright{}, record: v.record}
 	for _, name := range names(o.cache.store[kindNodeWright]) {
 		nw := asNodeWright(o.cache.store[kindNodeWright][name])
-		selected := selects(nw, v.node)
+		selected := nw.Selects(v.node.Labels)
 		if !selected && !concerned[name] {
 			continue
 		}
@@ -211,11 +210,6 @@ func podEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func selects(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
-	selector, err := metav1.LabelSelectorAsSelector(&nw.Spec.NodeSelectors)
-	return err == nil && selector.Matches(labels.Set(node.Labels))
-}
-
 func unreachable(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -239,7 +233,7 @@ func (w *world) nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) plan.Nod
 func decodeNodeWright(nw *v1alpha1.NodeWright) plan.NodeWright {
 	in := plan.NodeWright{
 		Name: nw.Name, UID: string(nw.UID), Priority: nw.Spec.PriorityOrDefault(),
-		Deleting: nw.DeletionTimestamp != nil, Paused: nw.Paused(), Disabled: nw.Disabled(), Held: support.Held(nw),
+		Deleting: nw.DeletionTimestamp != nil, Paused: nw.Paused(), Disabled: nw.Disabled(), Held: support.Obstacle(nw),
 		Serial: nw.Spec.Serial, Revision: revision.Of(nw), RetryLimit: nw.Spec.RetryLimitOr(retryLimit),
 	}
 	for _, name := range nw.Spec.PackageNames() {

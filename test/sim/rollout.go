@@ -151,7 +151,7 @@ func (o *operator) gatherRollout(nw *v1alpha1.NodeWright, mem *rolloutMemory) pl
 
 func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) plan.Node {
 	n := plan.Node{
-		Name: node.Name, UID: string(node.UID), Selected: selects(nw, node), Ignored: v1alpha1.NodeIgnored(node.Labels),
+		Name: node.Name, UID: string(node.UID), Selected: nw.Selects(node.Labels), Ignored: v1alpha1.NodeIgnored(node.Labels),
 		Word: rec.Status[nw.Name], Ready: corev1.ConditionTrue,
 	}
 	if unreachable(node) {

@@ -85,7 +85,7 @@ func comesBefore(a, b *v1alpha1.NodeWright) bool {
 
 // gates tells whether the NodeWright holds those after it on the node, or may.
 func gates(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
-	return selects(nw, node) && !nw.Disabled() && nw.DeletionTimestamp == nil && support.Held(nw) == ""
+	return nw.Selects(node.Labels) && !nw.Disabled() && nw.DeletionTimestamp == nil && support.Obstacle(nw) == ""
 }
 
 // slotInUse tells whether the node has a slot that it did not give back.

@@ -156,7 +156,7 @@ func (o *operator) seenNodeWright(name string, before, after *v1alpha1.NodeWrigh
 	o.enqueue(rolloutController, name)
 	for _, node := range names(o.cache.store[kindNode]) {
 		n := asNode(o.cache.store[kindNode][node])
-		if before != nil && selects(before, n) || after != nil && selects(after, n) || hasKeys(n, name) {
+		if before != nil && before.Selects(n.Labels) || after != nil && after.Selects(n.Labels) || hasKeys(n, name) {
 			o.enqueue(nodeController, node)
 		}
 	}

@@ -1,6 +1,9 @@
 package v1alpha1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/nodewright/nodewright/apis/nodestate"
 )
 
@@ -41,6 +44,13 @@ func (n *NodeWright) Paused() bool {
 // Disabled tells whether the NodeWright is disabled by annotation.
 func (n *NodeWright) Disabled() bool {
 	return n.Annotations[AnnotationDisable] == isTrue || n.Annotations[LegacyAnnotationDisable] == isTrue
+}
+
+// Selects tells whether the selector matches a node with these labels. A
+// selector that cannot be read selects nothing.
+func (n *NodeWright) Selects(nodeLabels map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&n.Spec.NodeSelectors)
+	return err == nil && selector.Matches(labels.Set(nodeLabels))
 }
 
 // NodeIgnored tells whether the labels of a node take it out of all rollouts.

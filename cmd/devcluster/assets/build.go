@@ -51,8 +51,8 @@ func build(ctx context.Context, root string, c Component, target string) error {
 	return nil
 }
 
-// findRoot returns the root of the project: dir or the nearest directory above it with the project's go.mod.
-func findRoot(dir string) (string, error) {
+// FindRoot returns the root of the project: dir or the nearest directory above it with the project's go.mod.
+func FindRoot(dir string) (string, error) {
 	start := dir
 	for {
 		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))

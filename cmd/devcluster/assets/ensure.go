@@ -248,7 +248,7 @@ func sources(opts Options, downloads *downloader, c Component) []source {
 			if err != nil {
 				return fmt.Errorf("find the working directory: %w", err)
 			}
-			if root, err = findRoot(dir); err != nil {
+			if root, err = FindRoot(dir); err != nil {
 				return err
 			}
 		}

@@ -2,10 +2,10 @@ package plan
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
 )
 
@@ -237,7 +237,7 @@ func deadline(timeout time.Duration) *int64 {
 	if timeout <= 0 {
 		return nil
 	}
-	seconds := int64(math.Ceil(timeout.Seconds()))
+	seconds := v1alpha1.WholeSeconds(timeout)
 	return &seconds
 }
 

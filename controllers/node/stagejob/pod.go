@@ -2,7 +2,6 @@ package stagejob
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -93,7 +92,7 @@ func podSpec(s *Settings, r *Request) corev1.PodSpec {
 		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: s.ImagePullSecret}}
 	}
 	if g := r.Package.GracefulShutdown; g != nil {
-		spec.TerminationGracePeriodSeconds = ptr.To(int64(math.Ceil(g.Seconds())))
+		spec.TerminationGracePeriodSeconds = ptr.To(v1alpha1.WholeSeconds(g.Duration))
 	}
 	return spec
 }
