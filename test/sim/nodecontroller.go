@@ -98,7 +98,7 @@ func (o *operator) gatherNode(v *view) plan.Input {
 	}
 	o.gatherJobs(&in)
 	concerned := concernedBy(&in)
-	o.basis = basis{specs: map[string]*v1alpha1.NodeWright{}, record: v.record}
+	o.basis = basis{node: v.node, specs: map[string]*v1alpha1.NodeWright{}, record: v.record}
 	for _, name := range names(o.cache.store[kindNodeWright]) {
 		nw := asNodeWright(o.cache.store[kindNodeWright][name])
 		selected := nw.Selects(v.node.Labels)

@@ -12,6 +12,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/revision"
+	"github.com/nodewright/nodewright/apis/validation"
 	"github.com/nodewright/nodewright/controllers/rollout/plan"
 )
 
@@ -125,7 +126,9 @@ func (o *operator) patchNodeWright(nw *v1alpha1.NodeWright, what string, f func(
 }
 
 func (o *operator) gatherRollout(nw *v1alpha1.NodeWright, mem *rolloutMemory) plan.Input {
-	in := plan.Input{Now: o.w.now, NodeWright: nw, NextOrder: mem.nextOrder}
+	in := plan.Input{
+		Now: o.w.now, NodeWright: nw, NextOrder: mem.nextOrder, Invalid: validation.DependencyProblem(nw.Spec.Packages),
+	}
 	present := map[types.UID]bool{}
 	for _, name := range names(o.cache.store[kindNode]) {
 		node := asNode(o.cache.store[kindNode][name])

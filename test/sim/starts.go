@@ -66,7 +66,7 @@ func (c *checks) turn(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.Nod
 		return
 	}
 	for name, other := range c.basis.specs {
-		if name == nw.Name || !gates(other, node) {
+		if name == nw.Name || !gates(other, c.basis.node) {
 			continue
 		}
 		_, granted := seen.Batches[name]

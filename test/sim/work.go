@@ -123,7 +123,10 @@ func (c *checks) granted(in *rolloutplan.Input, p *rolloutplan.Plan, g *rolloutp
 		}
 		rec := c.w.api.record(live)
 		holds := slotInUse(rec, in.NodeWright.Name)
-		erroring := n.Selected && !n.Ignored && rec.Status[in.NodeWright.Name] == nodestate.StatusErroring
+		// An attempt may end badly on a node that was out of the rollout for a while
+		// and gave its slot back: it counts once the cache shows it.
+		told := n.Word == nodestate.StatusErroring || rec.Slots[in.NodeWright.Name].Reason == nodeplan.ReasonSlotErroring
+		erroring := n.Selected && !n.Ignored && rec.Status[in.NodeWright.Name] == nodestate.StatusErroring && told
 		slots += one(holds)
 		counting += one(holds || erroring)
 		if n.Name == g.Node {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -84,11 +85,13 @@ type lateApply struct {
 	labels      map[string]string
 	// basis is what the node controller decided from.
 	basis basis
+	sent  time.Time
 }
 
-// basis of a pass of the node controller: the NodeWrights and the record that it
-// read.
+// basis of a pass of the node controller: the node, its record and the
+// NodeWrights, as it read them.
 type basis struct {
+	node   *corev1.Node
 	specs  map[string]*v1alpha1.NodeWright
 	record nodestate.Record
 }
@@ -115,6 +118,9 @@ func (w *world) land(r *lateApply) error {
 	return nil
 }
 
+// lateFor is how long a request may be on its way: requests time out.
+const lateFor = 5 * time.Second
+
 // landAll lets every request arrive that is still on its way.
 func (w *world) landAll() {
 	for len(w.late) > 0 {
@@ -129,6 +135,11 @@ func (w *world) landLate() bool {
 	i := w.rng.IntN(len(w.late))
 	r := w.late[i]
 	w.late = append(w.late[:i:i], w.late[i+1:]...)
+	node := w.api.node(r.node)
+	if w.now.After(r.sent.Add(lateFor)) || node != nil && node.Annotations[r.owner.SeqKey()] == "" && r.seq > 1 {
+		// A node is given up long after the last request to it has ended.
+		return false
+	}
 	err := w.land(&r)
 	w.log("a late apply of %s with number %d lands on %s: %v", r.owner, r.seq, r.node, err)
 	return true
@@ -241,7 +252,7 @@ func (wr *writer) release(v *view) error {
 }
 
 func (wr *writer) send(v *view, r *lateApply) error {
-	r.basis = wr.op.basis
+	r.basis, r.sent = wr.op.basis, wr.op.w.now
 	m := wr.nodes[r.node]
 	m.uid, m.seq, m.doubt = r.uid, v.nextSeq, true
 	wr.nodes[r.node] = m

@@ -36,13 +36,18 @@ func (p *planner) cleanUp(name string, gone bool) {
 }
 
 // standDown is for a NodeWright that no longer selects the node, or whose node
-// is ignored: what runs may end, nothing starts, the slot is given back. The
-// entries stay, since the packages are still on the host.
+// is ignored: what runs may end, nothing starts, the slot is given back. An
+// attempt whose pod cannot start would keep the slot for its whole deadline, and
+// is ended. The entries stay, since the packages are still on the host.
 func (p *planner) standDown(nw *NodeWright, reason string) {
 	w := newWork(p, nw)
 	w.adopt()
 	for i := range nw.Packages {
 		w.observe(&nw.Packages[i])
+		e, ok := w.entry(nw.Packages[i].Name)
+		if job := p.jobOf(&e); ok && e.State == nodestate.StateErroring && job != nil && job.State == JobUnfinished && !job.Unreadable {
+			p.deleteJob(job, reason, "its pod cannot start, and the node left the rollout")
+		}
 	}
 	delete(p.out.Set.Status, nw.Name)
 	if w.batch == nil || p.unfinishedJobs(nw.Name) {

@@ -163,3 +163,28 @@ func TestAttemptOfTheEarlierNodeWrightIsSeen(t *testing.T) {
 		})
 	}
 }
+
+// A pod that cannot start must not hold the slot of a node that left.
+func TestDeselectedNodeEndsWhatCannotStart(t *testing.T) {
+	w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
+	w.pkg("nw", "pa").StageTimeout = 0
+	w.pass()
+	ref := nodestate.PackageRef{NodeWright: "nw", Package: "pa"}
+	w.in.Record.PodReports = map[nodestate.PackageRef]nodestate.PodReport{ref: {
+		Job: w.running("nw", "pa").Name, Pod: "x", Reason: "ErrImagePull", WaitingSince: nodestate.FormatTime(w.in.Now), Name: "pa", NodeWright: "nw",
+	}}
+	w.in.Now = w.in.Now.Add(2 * time.Minute)
+	w.pass()
+	w.want("nw", "pa", "apply/erroring")
+	w.nw("nw").Selected = false
+	if p := w.pass(); len(p.Delete) != 1 {
+		t.Fatalf("deletes %+v", p.Delete)
+	}
+	w.in.Record.PodReports = nil
+	w.pass()
+	w.wantStatus("nw", "", nodestate.SlotReleased, ReasonNotSelected)
+	w.nw("nw").Selected = true
+	w.grantSlot("nw")
+	w.finishAll()
+	w.wantStatus("nw", nodestate.StatusComplete, nodestate.SlotReleased, ReasonComplete)
+}
