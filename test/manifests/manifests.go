@@ -21,8 +21,11 @@ import (
 // Default is the kustomization that ships, from the root of the project.
 const Default = "config/default"
 
+// Object is one rendered object.
+type Object = *unstructured.Unstructured
+
 // Objects are what a kustomization renders, in its order.
-type Objects []*unstructured.Unstructured
+type Objects []Object
 
 // Render renders a kustomization with the kustomize of the pinned kubectl. dir is
 // absolute, or from the root of the project.
