@@ -24,10 +24,10 @@ echo "generate: apply configurations" >&2
 rm -rf applyconfigs
 "$controller_gen" applyconfiguration paths=./apis/nodewright/...
 
-# Markers of RBAC stand above the reconcilers; there is no role before there is
-# the first of them.
+# Markers of RBAC stand above the reconcilers and webhooks; there is no role
+# before there is the first of them.
 paths=()
-for dir in controllers cmd/manager; do
+for dir in controllers webhooks cmd/manager; do
   if grep -rqs '+kubebuilder:rbac' "$dir" --include='*.go'; then
     paths+=("paths=./$dir/...")
   fi
@@ -37,16 +37,12 @@ if [[ ${#paths[@]} != 0 ]]; then
   rm -f config/rbac/role.yaml
   "$controller_gen" rbac:roleName=manager-role "${paths[@]}" output:rbac:dir=config/rbac
   # The generator passes over markers in the comment of a type without a word.
-  for resource in $(grep -rhoP '^// \+kubebuilder:rbac:.*resources=\K[^,\s]+' controllers cmd/manager --include='*.go' | tr ';' '\n' | sort -u); do
+  for resource in $(grep -rshoP '^// \+kubebuilder:rbac:.*resources=\K[^,\s]+' controllers webhooks cmd/manager --include='*.go' | tr ';' '\n' | sort -u); do
     if ! grep -qxF -- "  - $resource" config/rbac/role.yaml; then
       echo "generate: config/rbac/role.yaml does not have $resource, though a marker asks for it: put RBAC markers above a function, or in a comment of their own" >&2
       exit 1
     fi
   done
-fi
-if [[ -d webhooks ]]; then
-  echo "generate: webhooks" >&2
-  "$controller_gen" webhook paths=./webhooks/... output:webhook:dir=config/webhook
 fi
 echo "generate: reference" >&2
 go run ./hack/reference .
