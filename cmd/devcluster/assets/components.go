@@ -16,6 +16,8 @@ const (
 	EtcdVersion = "3.7.3"
 	// KwokVersion is the version of kwok.
 	KwokVersion = "0.8.0"
+	// CertManagerVersion is the version of cert-manager's controller and cainjector.
+	CertManagerVersion = "1.21.2"
 )
 
 // buildDate is constant, so that two builds of one version are equal byte for byte.
@@ -38,8 +40,10 @@ type Component struct {
 	ldflags []string
 	// versionArgs make the binary print its version.
 	versionArgs []string
-	// release says where the official release is, for one operating system and architecture.
+	// release says where the official release is, for one operating system and architecture. Without it there is none.
 	release func(goos, goarch string) release
+	// onRequest keeps the component out of what is provided when nobody names components.
+	onRequest bool
 }
 
 // String returns name and version, for messages.
@@ -70,6 +74,20 @@ func Components() []Component {
 			versionArgs: []string{"--version"},
 			release:     kwokRelease,
 		},
+		certManager("controller"),
+		certManager("cainjector"),
+	}
+}
+
+// certManager returns a component of cert-manager, which only some tests need. The project releases images, and its module holds no
+// commands, so the commands are ours.
+func certManager(name string) Component {
+	return Component{
+		Name: "cert-manager-" + name, Version: CertManagerVersion,
+		moduleDir: "hack/certmanager", modulePath: "github.com/cert-manager/cert-manager", pkg: "./" + name,
+		ldflags:     []string{"-X", "github.com/cert-manager/cert-manager/pkg/util.AppVersion=v" + CertManagerVersion},
+		versionArgs: []string{"--version"},
+		onRequest:   true,
 	}
 }
 
@@ -98,11 +116,11 @@ func kubernetes(name string, versionArgs ...string) Component {
 	}
 }
 
-// selectComponents returns the components with these names, all if there are none.
+// selectComponents returns the components with these names. If there are none it returns all but those that have to be named.
 func selectComponents(names []string) ([]Component, error) {
 	all := Components()
 	if len(names) == 0 {
-		return all, nil
+		return slices.DeleteFunc(all, func(c Component) bool { return c.onRequest }), nil
 	}
 	var selected []Component
 	for _, name := range names {

@@ -26,7 +26,7 @@ const (
 
 // Options say what to provide and where from. The zero value provides all components with the sources that the environment names.
 type Options struct {
-	// Components are names of components. Default: all.
+	// Components are names of components. Default: all that the demo needs.
 	Components []string
 	// CacheDir is the cache directory. Default: the environment variable NODEWRIGHT_ASSETS, then nodewright/assets in the user's
 	// cache directory.
@@ -74,8 +74,8 @@ func (o Options) withDefaults() (Options, error) {
 // binDir is the directory with one link per component. Its name carries all versions and the platform: after a change of one
 // version the next call makes a new directory, and the binaries that did not change are still in the store.
 func (o Options) binDir() string {
-	return filepath.Join(o.CacheDir, fmt.Sprintf("kubernetes-%s_etcd-%s_kwok-%s_%s-%s",
-		KubernetesVersion, EtcdVersion, KwokVersion, runtime.GOOS, runtime.GOARCH))
+	return filepath.Join(o.CacheDir, fmt.Sprintf("kubernetes-%s_etcd-%s_kwok-%s_certmanager-%s_%s-%s",
+		KubernetesVersion, EtcdVersion, KwokVersion, CertManagerVersion, runtime.GOOS, runtime.GOARCH))
 }
 
 func (o Options) storeDir() string { return filepath.Join(o.CacheDir, "store") }
@@ -236,7 +236,7 @@ func sources(opts Options, downloads *downloader, c Component) []source {
 			return copyLocal(ctx, opts.LocalDir, c, target)
 		}})
 	}
-	if opts.Mirror != MirrorOff {
+	if opts.Mirror != MirrorOff && c.release != nil {
 		list = append(list, source{"download", func(ctx context.Context, target string) error {
 			return downloads.download(ctx, c.release(runtime.GOOS, runtime.GOARCH), target)
 		}})

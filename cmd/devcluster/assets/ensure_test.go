@@ -70,12 +70,22 @@ func tarGz(t *testing.T, member string, content []byte) []byte {
 	return buffer.Bytes()
 }
 
-// releaseFiles returns path below the mirror -> content, for all components.
+// defaultComponents are what is provided when nobody names components.
+func defaultComponents(t *testing.T) []Component {
+	t.Helper()
+	all, err := selectComponents(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// releaseFiles returns path below the mirror -> content, for these components.
 func releaseFiles(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	put := func(url string, content []byte) { files["/"+strings.TrimPrefix(url, "https://")] = content }
-	for _, c := range Components() {
+	for _, c := range defaultComponents(t) {
 		r := c.release(runtime.GOOS, runtime.GOARCH)
 		content := script(c, c.Version)
 		base := r.url[strings.LastIndex(r.url, "/")+1:]
@@ -162,8 +172,8 @@ func TestEnsureDownloadsAllComponents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkComplete(t, dir, Components())
-	for _, c := range Components() {
+	checkComplete(t, dir, defaultComponents(t))
+	for _, c := range defaultComponents(t) {
 		if !strings.Contains(out.String(), c.String()) {
 			t.Errorf("no line about %s in:\n%s", c, &out)
 		}
@@ -191,7 +201,7 @@ func TestEnsureDownloadsAllComponents(t *testing.T) {
 	if !strings.Contains(out.String(), "etcd") || strings.Contains(out.String(), "kubectl") {
 		t.Errorf("want lines about etcd alone, got:\n%s", &out)
 	}
-	checkComplete(t, dir, Components())
+	checkComplete(t, dir, defaultComponents(t))
 }
 
 func TestEnsureRefusesBadDownload(t *testing.T) {
