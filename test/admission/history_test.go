@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +61,12 @@ func historyRows() map[string]row {
 		"managers are reset together with a record": {who: is(alice), manager: "kubectl", verbs: []verb{put},
 			change: change{annotations: map[string]string{stateKey: complete}, edit: func(n *corev1.Node) { n.ManagedFields = []metav1.ManagedFieldsEntry{{}} }},
 			want:   refused},
+
+		"our manager is dropped": {who: is(alice), manager: "kubectl", verbs: []verb{put}, only: "nodes", change: change{edit: dropOurs}, want: passes},
+		"our manager is dropped, and the operator writes": {who: is(operator), manager: string(nodestate.OwnerNode), verbs: []verb{force}, only: "nodes", before: dropped,
+			change: change{annotations: map[string]string{stateKey: complete, nodestate.OwnerNode.SeqKey(): "6"}}, want: passes},
+		"our manager is dropped, and a stranger takes its place": {who: is(alice), manager: "gitops", verbs: applies, before: dropped,
+			change: annotate(stateKey, standing(stateKey)), want: refused},
 
 		"a stranger who shares a key applies his own": {who: is(alice), manager: "gitops", verbs: applies, only: "nodes", before: shared,
 			change: annotate(stateKey, standing(stateKey), "example.com/other", "x"), want: passes},
@@ -126,6 +133,20 @@ func reset(t *testing.T) string {
 	}
 	if left := bed.live(t, node).ManagedFields; len(left) != 0 {
 		t.Fatalf("managers are left: %v", left)
+	}
+	return node
+}
+
+// dropOurs edits managedFields, as the API server lets everybody do.
+func dropOurs(n *corev1.Node) {
+	n.ManagedFields = slices.DeleteFunc(n.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == string(nodestate.OwnerNode) })
+}
+
+// dropped is a recorded node on which somebody edited managedFields.
+func dropped(t *testing.T) string {
+	node := recorded(t)
+	if a := bed.send(t, node, request{who: alice, manager: "kubectl", verb: put, change: change{edit: dropOurs}}); a.err != nil {
+		t.Fatal(a.err)
 	}
 	return node
 }
