@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -111,9 +112,18 @@ func (r *Reconciler) evidence(
 	case err == nil:
 		finding.Report.LogTail = tail
 	case finding.Report.LogTail == "":
-		finding.Report.Message += "; its log cannot be read: " + nodestate.CapString(err.Error(), maxLogError)
+		finding.Report.Message += "; its log cannot be read: " + nodestate.CapString(withoutURL(err.Error()), maxLogError)
 	}
 	return finding, nil
+}
+
+// withoutURL leaves the address out that an HTTP client puts in front of what
+// went wrong: it fills the room, and the pod is known.
+func withoutURL(text string) string {
+	if i := strings.LastIndex(text, `": `); i >= 0 {
+		return text[i+3:]
+	}
+	return text
 }
 
 func (r *Reconciler) tail(ctx context.Context, log *plan.LogSource) (string, error) {

@@ -45,8 +45,8 @@ func New(c client.Client, opts Options) *Reconciler {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile brings reports, marks and TTLs of all Jobs of the node up to date.
-// Each outcome ends in a write whose event brings the node back; there is no
-// requeue but the back-off after an error.
+// Each outcome ends in a write whose event brings the node back; a requeue is
+// for marks that wait while the node is busy, and the back-off after an error.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	specs, names, err := r.nodeWrights(ctx)
 	if err != nil {
@@ -64,7 +64,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.sightings.forget(req.Name)
 		return ctrl.Result{}, r.deleteOrphans(ctx, req.Name, jobs)
 	}
-	p := plan.Compute(&plan.Input{NodeUID: view.Node.UID, Record: view.Record, Jobs: jobs})
+	p := plan.Compute(&plan.Input{
+		Now: r.opts.Clock.Now(), NodeUID: view.Node.UID, Record: view.Record, Jobs: jobs,
+		TTL: func(nodeWright string, succeeded bool) time.Duration { return r.ttl(specs[nodeWright], succeeded) },
+	})
 	seen, err := r.look(ctx, view.Node, jobs)
 	errs := []error{err, r.report(ctx, view, p, seen, jobs)}
 	for i := range p.Marks {
@@ -77,7 +80,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		errs = append(errs, r.deleteOrphans(ctx, req.Name, strangers))
 	}
-	return ctrl.Result{}, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return ctrl.Result{}, err
+	}
+	result := ctrl.Result{}
+	if !p.NextCheck.IsZero() {
+		// A time that has come by now is due at once; zero would mean never.
+		result.RequeueAfter = max(p.NextCheck.Sub(r.opts.Clock.Now()), time.Nanosecond)
+	}
+	return result, nil
 }
 
 // report gathers missing evidence and brings the node's reports up to date.

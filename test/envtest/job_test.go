@@ -81,11 +81,16 @@ func TestFailedJobLeavesEvidence(t *testing.T) {
 	}
 
 	b.record(t, node.Name, entryOf(&id, func(s *nodestate.PackageStatus) { s.Attempt = 2 }))
+	eventually(t, "the report is gone", func() bool { return len(decoded(t, node.Name).JobReports) == 0 })
+	b.settle(t)
+	if packagejob.Recorded(b.stored(t, j.Name)) {
+		t.Error("the Job is marked while the next attempt is under way")
+	}
+	b.record(t, node.Name, entryOf(&id, func(s *nodestate.PackageStatus) { s.Attempt, s.State = 2, nodestate.StateComplete }))
 	eventually(t, "the Job is marked", func() bool { return packagejob.Recorded(b.stored(t, j.Name)) })
 	if ttl := b.stored(t, j.Name).Spec.TTLSecondsAfterFinished; ttl == nil || *ttl != 24*60*60 {
 		t.Errorf("TTL = %v, want a day", ptr.Deref(ttl, -1))
 	}
-	eventually(t, "the report is gone", func() bool { return len(decoded(t, node.Name).JobReports) == 0 })
 
 	// Whatever happens on the node now: nothing is left to write.
 	for i := range 5 {

@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"reflect"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,10 @@ func (o *operator) reconcileJobs(t task) error {
 	if v == nil {
 		return o.deleteOrphans(t.key, jobs)
 	}
-	p := jobplan.Compute(&jobplan.Input{NodeUID: v.node.UID, Record: v.record, Jobs: jobs})
+	p := jobplan.Compute(&jobplan.Input{
+		Now: o.w.now, NodeUID: v.node.UID, Record: v.record, Jobs: jobs,
+		TTL: func(_ string, succeeded bool) time.Duration { return ttlOf(succeeded) },
+	})
 	o.look(v.node, jobs)
 	if err := o.report(v, p, len(jobs)); err != nil {
 		return err
@@ -41,7 +45,15 @@ func (o *operator) reconcileJobs(t task) error {
 	for i := range p.Strangers {
 		strangers = append(strangers, p.Strangers[i].Job)
 	}
+	o.after(t, p.NextCheck)
 	return o.deleteOrphans(t.key, strangers)
+}
+
+func ttlOf(succeeded bool) time.Duration {
+	if succeeded {
+		return ttlSucceeded
+	}
+	return ttlFailed
 }
 
 // look remembers what the end of a Job will hide.
@@ -103,10 +115,7 @@ func (o *operator) mark(m *jobplan.Mark) error {
 	if job == nil || job.UID != m.Job.UID || packagejob.Recorded(job) {
 		return nil
 	}
-	ttl := ttlFailed
-	if m.Succeeded {
-		ttl = ttlSucceeded
-	}
+	ttl := ttlOf(m.Succeeded)
 	return o.w.request("job controller marks Job "+job.Name, func() error {
 		live := o.w.api.job(job.Name)
 		if live == nil || live.UID != job.UID {

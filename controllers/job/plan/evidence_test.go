@@ -206,7 +206,7 @@ func TestEvidenceTimes(t *testing.T) {
 			// What was made counts as the report of this Job in the next pass.
 			rec := record(entry(nil))
 			rec.JobReports = map[nodestate.PackageRef]nodestate.JobReport{ref: got}
-			if p := plan.Compute(&plan.Input{NodeUID: "node-uid", Record: rec, Jobs: []*batchv1.Job{j}}); len(p.Evidence) != 0 {
+			if p := plan.Compute(input(rec, j)); len(p.Evidence) != 0 {
 				t.Error("the next pass wants evidence again")
 			}
 		})

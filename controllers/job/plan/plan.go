@@ -16,11 +16,14 @@ import (
 // Input is everything that the plan for the Jobs of one node follows from. It
 // is read-only.
 type Input struct {
+	Now time.Time
 	// NodeUID of the node as seen, and what stands on it.
 	NodeUID types.UID
 	Record  nodestate.Record
 	// Jobs of the operator on this node.
 	Jobs []*batchv1.Job
+	// TTL is how long a finished Job of the NodeWright is kept, by its outcome.
+	TTL func(nodeWright string, succeeded bool) time.Duration
 }
 
 // Plan is what to do about the Jobs. Slices are in the order of Job names.
@@ -35,6 +38,8 @@ type Plan struct {
 	// Strangers are Jobs of a node that had this name before, if the node as seen
 	// is the present one.
 	Strangers []Attempt
+	// NextCheck is when the first of the marks that wait is due, zero for none.
+	NextCheck time.Time
 }
 
 // Attempt is a Job that says what it runs.
@@ -58,6 +63,7 @@ func Compute(in *Input) *Plan {
 	p := planner{in: in, out: &Plan{}}
 	jobs := slices.Clone(in.Jobs)
 	slices.SortFunc(jobs, func(a, b *batchv1.Job) int { return cmp.Compare(a.Name, b.Name) })
+	p.busy = p.atWork() || slices.ContainsFunc(jobs, p.runs)
 	for _, job := range jobs {
 		p.add(job)
 	}
@@ -67,6 +73,25 @@ func Compute(in *Input) *Plan {
 type planner struct {
 	in  *Input
 	out *Plan
+	// busy says that stages run on the node: what does not press waits.
+	busy bool
+}
+
+// atWork tells whether the record says that a stage is under way.
+func (p *planner) atWork() bool {
+	for ref := range p.in.Record.Packages {
+		if p.in.Record.Packages[ref].State == nodestate.StateInProgress {
+			return true
+		}
+	}
+	return false
+}
+
+// runs tells whether the Job runs a stage on this node.
+func (p *planner) runs(job *batchv1.Job) bool {
+	id, err := identify(job)
+	_, finished := packagejob.Finished(job)
+	return err == nil && id.NodeUID == p.in.NodeUID && !finished
 }
 
 func (p *planner) add(job *batchv1.Job) {
@@ -151,10 +176,23 @@ func (p *planner) report(job *batchv1.Job, id *packagejob.Identity) (nodestate.J
 	return r, err == nil && !at.Before(created)
 }
 
+// mark asks for the mark of a Job. Nothing waits for a mark, so while stages run
+// on the node it yields to them: the fewer writes a rollout makes, the sooner it
+// ends. It waits for half of the TTL at most, which counts from the Job's end in
+// any case. What cannot be read does not wait: with the mark, users are told.
 func (p *planner) mark(m Mark) {
-	if m.Job.DeletionTimestamp == nil && !packagejob.Recorded(m.Job) {
-		p.out.Marks = append(p.out.Marks, m)
+	if m.Job.DeletionTimestamp != nil || packagejob.Recorded(m.Job) {
+		return
 	}
+	outcome, _ := packagejob.Outcome(m.Job)
+	due := outcome.LastTransitionTime.Add(p.in.TTL(m.Identity.NodeWright, m.Succeeded) / 2)
+	if p.busy && m.Err == nil && p.in.Now.Before(due) {
+		if p.out.NextCheck.IsZero() || due.Before(p.out.NextCheck) {
+			p.out.NextCheck = due
+		}
+		return
+	}
+	p.out.Marks = append(p.out.Marks, m)
 }
 
 func (p *planner) malformed(ref nodestate.PackageRef) bool {

@@ -139,7 +139,7 @@ func TestVerdictOnOneJob(t *testing.T) {
 			if tc.job != nil {
 				tc.job(j)
 			}
-			got := plan.Compute(&plan.Input{NodeUID: "node-uid", Record: tc.record, Jobs: []*batchv1.Job{j}})
+			got := plan.Compute(input(tc.record, j))
 			if v := verdict(got); v != tc.want {
 				t.Errorf("Compute() says %q, want %q", v, tc.want)
 			}
@@ -149,6 +149,76 @@ func TestVerdictOnOneJob(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, got.Reports); diff != "" {
 				t.Errorf("reports (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// input of a pass so late that no mark waits any more.
+func input(rec nodestate.Record, jobs ...*batchv1.Job) *plan.Input {
+	return &plan.Input{
+		Now: ended.Add(ttlFailed), NodeUID: "node-uid", Record: rec, Jobs: jobs,
+		TTL: func(_ string, succeeded bool) time.Duration {
+			if succeeded {
+				return ttlSucceeded
+			}
+			return ttlFailed
+		},
+	}
+}
+
+const (
+	ttlSucceeded = time.Hour
+	ttlFailed    = 10 * time.Hour
+)
+
+func TestMarksYieldToStages(t *testing.T) {
+	t.Parallel()
+	next := record(entry(func(s *nodestate.PackageStatus) { s.Attempt = 2 }))
+	other := func(i *packagejob.Identity) { i.Package = "sysctl" }
+	for name, tc := range map[string]struct {
+		record  nodestate.Record
+		outcome batchv1.JobConditionType
+		// running is another Job of the node.
+		running func(*packagejob.Identity)
+		after   time.Duration
+		want    string
+		wantDue time.Duration
+	}{
+		"nothing else runs":             {record: record(), outcome: batchv1.JobComplete, want: marked},
+		"record says that a stage runs": {record: next, outcome: batchv1.JobComplete, want: nothing, wantDue: ttlSucceeded / 2},
+		"a Job runs":                    {record: record(), outcome: batchv1.JobComplete, running: other, want: nothing, wantDue: ttlSucceeded / 2},
+		"a Job of a former node runs": {
+			record: record(), outcome: batchv1.JobComplete, want: "several",
+			running: func(i *packagejob.Identity) { other(i); i.NodeUID = "x" },
+		},
+		"failed, a Job runs":       {record: record(), outcome: batchv1.JobFailed, running: other, want: nothing, wantDue: ttlFailed / 2},
+		"unreadable, a Job runs":   {record: record(), outcome: "unreadable", running: other, want: marked},
+		"just before half the TTL": {record: next, outcome: batchv1.JobComplete, after: ttlSucceeded/2 - 1, want: nothing, wantDue: ttlSucceeded / 2},
+		"half the TTL is over":     {record: next, outcome: batchv1.JobComplete, after: ttlSucceeded / 2, want: marked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			jobs := []*batchv1.Job{job(t, identity(nil), tc.outcome, "")}
+			if tc.outcome == "unreadable" {
+				jobs[0] = job(t, identity(nil), batchv1.JobFailed, "")
+				unreadable(jobs[0])
+			}
+			if tc.running != nil {
+				jobs = append(jobs, job(t, identity(tc.running), "", ""))
+			}
+			in := input(tc.record, jobs...)
+			in.Now = ended.Add(tc.after)
+			got := plan.Compute(in)
+			if v := verdict(got); v != tc.want {
+				t.Errorf("Compute() says %q, want %q", v, tc.want)
+			}
+			var want time.Time
+			if tc.wantDue != 0 {
+				want = ended.Add(tc.wantDue)
+			}
+			if !got.NextCheck.Equal(want) {
+				t.Errorf("NextCheck is %s, want %s", got.NextCheck, want)
 			}
 		})
 	}
@@ -174,7 +244,7 @@ func TestMarksCarryOutcomeAndCause(t *testing.T) {
 	bad := job(t, identity(func(i *packagejob.Identity) { i.Attempt = 2 }), batchv1.JobFailed, "")
 	strange := job(t, identity(func(i *packagejob.Identity) { i.Attempt = 3 }), batchv1.JobComplete, "")
 	unreadable(strange)
-	got := plan.Compute(&plan.Input{NodeUID: "node-uid", Record: record(), Jobs: []*batchv1.Job{good, bad, strange}})
+	got := plan.Compute(input(record(), good, bad, strange))
 	if len(got.Marks) != 3 {
 		t.Fatalf("Compute() marks %d Jobs, want 3", len(got.Marks))
 	}
@@ -217,10 +287,10 @@ func TestComputeProperties(t *testing.T) {
 				"", batchv1.JobComplete, batchv1.JobFailed,
 			}).Draw(rt, "outcome"), ""))
 		}
-		got := plan.Compute(&plan.Input{NodeUID: "node-uid", Record: rec, Jobs: jobs})
+		got := plan.Compute(input(rec, jobs...))
 		reversed := slices.Clone(jobs)
 		slices.Reverse(reversed)
-		again := plan.Compute(&plan.Input{NodeUID: "node-uid", Record: rec, Jobs: reversed})
+		again := plan.Compute(input(rec, reversed...))
 		if diff := cmp.Diff(got, again); diff != "" {
 			rt.Fatalf("another order of Jobs gives another plan:\n%s", diff)
 		}
