@@ -6,27 +6,20 @@ package carry
 
 import (
 	"context"
-	"fmt"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
-	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/live"
 )
-
-// requestTimeout ends each request.
-const requestTimeout = 5 * time.Second
 
 // Raw are the owner's keys of the view that cannot be read, with their values:
 // without those in replaced, which a good value replaces, and without those of
 // a NodeWright that is gone or being deleted, as the API server says. A
 // shortened key does not tell its NodeWright and is kept.
 func Raw(
-	ctx context.Context, live client.Reader, view *apply.View, owner nodestate.Owner, replaced ...nodestate.Key,
+	ctx context.Context, reader client.Reader, view *apply.View, owner nodestate.Owner, replaced ...nodestate.Key,
 ) (map[string]string, error) {
 	raw := view.Carried(owner)
 	for _, key := range replaced {
@@ -37,30 +30,15 @@ func Raw(
 		if !ok || key.Hash != "" {
 			continue
 		}
-		leaving, err := isLeaving(ctx, live, key.NodeWright)
+		nw, err := live.NodeWright(ctx, reader, key.NodeWright)
 		if err != nil {
 			return nil, err
 		}
-		if leaving {
+		if nw == nil || nw.DeletionTimestamp != nil {
 			delete(raw, full)
 		}
 	}
 	return raw, nil
-}
-
-func isLeaving(ctx context.Context, live client.Reader, name string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	nw := &metav1.PartialObjectMetadata{}
-	nw.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeWright"))
-	err := live.Get(ctx, client.ObjectKey{Name: name}, nw)
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("get nodewright %s: %w", name, err)
-	}
-	return nw.DeletionTimestamp != nil, nil
 }
 
 // Unused tells whether no NodeWright has anything on the node, so that an owner

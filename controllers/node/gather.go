@@ -10,13 +10,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/live"
 	"github.com/nodewright/nodewright/controllers/node/plan"
 )
 
@@ -64,13 +64,15 @@ func (r *Reconciler) gather(ctx context.Context, name string) (in *gathered, fou
 		if !selected && !concerned[nw.Name] {
 			continue
 		}
-		spec, err := r.nodeWrightInput(nw, selected)
+		spec, err := r.specs.of(nw, &r.opts)
 		if err != nil {
 			return nil, false, err
 		}
+		spec.Selected = selected
 		in.specs[nw.Name] = nw
 		in.NodeWrights = append(in.NodeWrights, spec)
 	}
+	r.specs.keep(all)
 	return in, true, r.gatherGone(ctx, in, concerned)
 }
 
@@ -90,14 +92,12 @@ func (r *Reconciler) gatherGone(ctx context.Context, in *gathered, concerned map
 		if in.specs[name] != nil {
 			continue
 		}
-		var nw metav1.PartialObjectMetadata
-		nw.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeWright"))
-		err := r.opts.Live.Get(ctx, client.ObjectKey{Name: name}, &nw)
-		switch {
-		case apierrors.IsNotFound(err):
+		nw, err := live.NodeWright(ctx, r.opts.Live, name)
+		if err != nil {
+			return err
+		}
+		if nw == nil {
 			in.Gone = append(in.Gone, name)
-		case err != nil:
-			return fmt.Errorf("get nodewright %s: %w", name, err)
 		}
 	}
 	slices.Sort(in.Gone)

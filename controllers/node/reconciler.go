@@ -29,6 +29,7 @@ import (
 type Reconciler struct {
 	client client.Client
 	opts   Options
+	specs  specs
 }
 
 // Reconcile brings one node a step further: read, plan, record, then Jobs.

@@ -2,6 +2,9 @@ package node
 
 import (
 	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/revision"
@@ -10,18 +13,68 @@ import (
 	"github.com/nodewright/nodewright/controllers/node/stagejob"
 )
 
-// nodeWrightInput decodes a NodeWright for the planner.
-func (r *Reconciler) nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) (plan.NodeWright, error) {
+// specs remembers the decoded form of NodeWrights: each pass over each node
+// needs it, and its hashes cover configMaps of a megabyte.
+type specs struct {
+	mu     sync.Mutex
+	byName map[string]decoded
+}
+
+type decoded struct {
+	uid        types.UID
+	generation int64
+	spec       plan.NodeWright
+}
+
+// of gives the NodeWright as the planner has it. Its packages are shared, and
+// must not be changed.
+func (s *specs) of(nw *v1alpha1.NodeWright, opts *Options) (plan.NodeWright, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, known := s.byName[nw.Name]
+	if !known || d.uid != nw.UID || d.generation != nw.Generation {
+		spec, err := decode(nw, opts)
+		if err != nil {
+			return plan.NodeWright{}, err
+		}
+		d = decoded{uid: nw.UID, generation: nw.Generation, spec: spec}
+		if s.byName == nil {
+			s.byName = map[string]decoded{}
+		}
+		s.byName[nw.Name] = d
+	}
+	out := d.spec
+	out.Deleting = nw.DeletionTimestamp != nil
+	out.Paused, out.Disabled = nw.Paused(), nw.Disabled()
+	return out, nil
+}
+
+// keep forgets NodeWrights that are gone, once there are more of them than of
+// those that are left.
+func (s *specs) keep(all []v1alpha1.NodeWright) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.byName) <= 2*len(all) {
+		return
+	}
+	before := s.byName
+	s.byName = make(map[string]decoded, len(all))
+	for i := range all {
+		if d, ok := before[all[i].Name]; ok {
+			s.byName[all[i].Name] = d
+		}
+	}
+}
+
+// decode reads what follows from the spec alone.
+func decode(nw *v1alpha1.NodeWright, opts *Options) (plan.NodeWright, error) {
 	in := plan.NodeWright{
 		Name: nw.Name, UID: string(nw.UID),
-		Priority: nw.Spec.PriorityOrDefault(),
-		Selected: selected,
-		Deleting: nw.DeletionTimestamp != nil,
-		Paused:   nw.Paused(), Disabled: nw.Disabled(),
+		Priority:   nw.Spec.PriorityOrDefault(),
 		Held:       support.Obstacle(nw),
 		Serial:     nw.Spec.Serial,
 		Revision:   revision.Of(nw),
-		RetryLimit: nw.Spec.RetryLimitOr(r.opts.RetryLimit),
+		RetryLimit: nw.Spec.RetryLimitOr(opts.RetryLimit),
 	}
 	for _, name := range nw.Spec.PackageNames() {
 		p := nw.Spec.Packages[name]
@@ -32,7 +85,7 @@ func (r *Reconciler) nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) (pl
 		in.Packages = append(in.Packages, plan.Package{
 			Name: name, Version: p.Version, Image: p.Image, ContainerSHA: p.ContainerSHA,
 			ConfigHash: revision.ConfigHash(p.ConfigMap), SpecHash: hash,
-			StageTimeout: nw.Spec.StageTimeoutOf(name, r.opts.StageTimeout),
+			StageTimeout: nw.Spec.StageTimeoutOf(name, opts.StageTimeout),
 			DependsOn:    p.DependsOn,
 		})
 	}

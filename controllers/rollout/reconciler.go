@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/support"
+	"github.com/nodewright/nodewright/controllers/live"
 	"github.com/nodewright/nodewright/controllers/rollout/plan"
 )
 
@@ -151,8 +152,8 @@ func (r *Reconciler) get(ctx context.Context, name string) (*v1alpha1.NodeWright
 
 // cleanedUp tells whether this controller is done with a NodeWright that others
 // still hold: nothing is written for it any more.
-func cleanedUp(nw *v1alpha1.NodeWright) bool {
-	return nw.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(nw, v1alpha1.Finalizer)
+func cleanedUp(nw client.Object) bool {
+	return nw.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(nw, v1alpha1.Finalizer)
 }
 
 // works tells whether packages of the NodeWright may start on nodes at all.
@@ -169,15 +170,12 @@ func (r *Reconciler) forget(ctx context.Context, name string) error {
 	if err != nil || len(nodes) == 0 {
 		return err
 	}
-	ctxGet, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	nw := &v1alpha1.NodeWright{}
-	err = r.opts.Live.Get(ctxGet, client.ObjectKey{Name: name}, nw)
-	switch {
-	case err == nil && !cleanedUp(nw):
+	nw, err := live.NodeWright(ctx, r.opts.Live, name)
+	if err != nil {
+		return err
+	}
+	if nw != nil && !cleanedUp(nw) {
 		return nil // it is new, and its own event is on the way
-	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("get nodewright from the API server: %w", err)
 	}
 	logf.FromContext(ctx).Info("Taking grants of a NodeWright that is gone off nodes", "nodewright", klog.KRef("", name), "nodes", len(nodes))
 	return r.cleanNodes(ctx, name, nodes)
