@@ -58,8 +58,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &nodewrightv1alpha1.NodeWrightStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Package"):
 		return &nodewrightv1alpha1.PackageApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PackageCounts"):
-		return &nodewrightv1alpha1.PackageCountsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PolicyDefault"):
 		return &nodewrightv1alpha1.PolicyDefaultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Problem"):
@@ -70,8 +68,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &nodewrightv1alpha1.ResourceRequirementsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Retry"):
 		return &nodewrightv1alpha1.RetryApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("StageCounts"):
-		return &nodewrightv1alpha1.StageCountsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Uninstall"):
 		return &nodewrightv1alpha1.UninstallApplyConfiguration{}
 

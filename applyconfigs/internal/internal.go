@@ -23,8 +23,6 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
-- name: com.github.nodewright.nodewright.apis.nodestate.Stage
-  scalar: string
 - name: com.github.nodewright.nodewright.apis.nodestate.StatusWord
   scalar: string
 - name: com.github.nodewright.nodewright.apis.nodewright.v1alpha1.BatchStatus
@@ -433,14 +431,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: packageList
       type:
         scalar: string
-    - name: packages
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodewright.nodewright.apis.nodewright.v1alpha1.PackageCounts
-          elementRelationship: associative
-          keys:
-          - name
     - name: problems
       type:
         list:
@@ -512,26 +502,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
-- name: com.github.nodewright.nodewright.apis.nodewright.v1alpha1.PackageCounts
-  map:
-    fields:
-    - name: complete
-      type:
-        scalar: numeric
-    - name: name
-      type:
-        scalar: string
-    - name: stages
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodewright.nodewright.apis.nodewright.v1alpha1.StageCounts
-          elementRelationship: associative
-          keys:
-          - stage
-    - name: version
-      type:
-        scalar: string
 - name: com.github.nodewright.nodewright.apis.nodewright.v1alpha1.PolicyDefault
   map:
     fields:
@@ -594,27 +564,6 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.nodewright.nodewright.apis.nodewright.v1alpha1.SequencingMode
   scalar: string
-- name: com.github.nodewright.nodewright.apis.nodewright.v1alpha1.StageCounts
-  map:
-    fields:
-    - name: complete
-      type:
-        scalar: numeric
-    - name: erroring
-      type:
-        scalar: numeric
-    - name: inProgress
-      type:
-        scalar: numeric
-    - name: skipped
-      type:
-        scalar: numeric
-    - name: stage
-      type:
-        namedType: com.github.nodewright.nodewright.apis.nodestate.Stage
-    - name: unknown
-      type:
-        scalar: numeric
 - name: com.github.nodewright.nodewright.apis.nodewright.v1alpha1.Uninstall
   map:
     fields:

@@ -62,13 +62,6 @@ type NodeWrightStatus struct {
 	// +optional
 	Nodes NodeCounts `json:"nodes,omitempty,omitzero"`
 
-	// packages counts the selected nodes by package and stage.
-	// +optional
-	// +listType=map
-	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=100
-	Packages []PackageCounts `json:"packages,omitempty"`
-
 	// problems names nodes that need a look, by kind of problem: at most 10 nodes
 	// each.
 	// +optional
@@ -129,53 +122,6 @@ type NodeCounts struct {
 	// +optional
 	Disabled int32 `json:"disabled,omitempty"`
 	// unknown: nothing is recorded yet, or it cannot be read.
-	// +optional
-	Unknown int32 `json:"unknown,omitempty"`
-}
-
-// PackageCounts counts nodes by how far a package is on them.
-type PackageCounts struct {
-	// name of the package.
-	// +required
-	// +kubebuilder:validation:MaxLength=43
-	Name string `json:"name"`
-
-	// version that nodes are brought to.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	Version string `json:"version,omitempty"`
-
-	// complete nodes have the package at its last stage for the present spec.
-	// +optional
-	Complete int32 `json:"complete,omitempty"`
-
-	// stages that nodes are in.
-	// +optional
-	// +listType=map
-	// +listMapKey=stage
-	// +kubebuilder:validation:MaxItems=7
-	Stages []StageCounts `json:"stages,omitempty"`
-}
-
-// StageCounts counts nodes by the state of a package within a stage.
-type StageCounts struct {
-	// stage of the package.
-	// +required
-	// +kubebuilder:validation:Enum=apply;upgrade;config;interrupt;post-interrupt;uninstall;uninstall-interrupt
-	Stage nodestate.Stage `json:"stage"`
-	// inProgress: an attempt is under way or due.
-	// +optional
-	InProgress int32 `json:"inProgress,omitempty"`
-	// complete: the stage is done, another may follow.
-	// +optional
-	Complete int32 `json:"complete,omitempty"`
-	// skipped: the interrupt of another package stands for this one's.
-	// +optional
-	Skipped int32 `json:"skipped,omitempty"`
-	// erroring: all attempts failed, or a pod cannot start.
-	// +optional
-	Erroring int32 `json:"erroring,omitempty"`
-	// unknown: the record cannot be read.
 	// +optional
 	Unknown int32 `json:"unknown,omitempty"`
 }

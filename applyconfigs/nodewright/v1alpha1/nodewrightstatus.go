@@ -28,8 +28,6 @@ type NodeWrightStatusApplyConfiguration struct {
 	PackageList *string `json:"packageList,omitempty"`
 	// nodes counts the selected nodes by status word.
 	Nodes *NodeCountsApplyConfiguration `json:"nodes,omitempty"`
-	// packages counts the selected nodes by package and stage.
-	Packages []PackageCountsApplyConfiguration `json:"packages,omitempty"`
 	// problems names nodes that need a look, by kind of problem: at most 10 nodes
 	// each.
 	Problems []ProblemApplyConfiguration `json:"problems,omitempty"`
@@ -109,19 +107,6 @@ func (b *NodeWrightStatusApplyConfiguration) WithPackageList(value string) *Node
 // If called multiple times, the Nodes field is set to the value of the last call.
 func (b *NodeWrightStatusApplyConfiguration) WithNodes(value *NodeCountsApplyConfiguration) *NodeWrightStatusApplyConfiguration {
 	b.Nodes = value
-	return b
-}
-
-// WithPackages adds the given value to the Packages field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Packages field.
-func (b *NodeWrightStatusApplyConfiguration) WithPackages(values ...*PackageCountsApplyConfiguration) *NodeWrightStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithPackages")
-		}
-		b.Packages = append(b.Packages, *values[i])
-	}
 	return b
 }
 
