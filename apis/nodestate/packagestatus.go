@@ -61,7 +61,8 @@ type PackageStatus struct {
 	// Run is the seq_node of the apply that started this run, 0 for an entry
 	// taken over from a legacy blob. It never repeats on a node.
 	Run int64 `json:"run"`
-	// Since when the entry stands in this stage and state, RFC 3339 in UTC.
+	// Since when the entry stands in this stage and state, RFC 3339 in UTC. With
+	// the reason BackOff it is the end of the attempt that failed.
 	Since string `json:"since,omitempty"`
 	// SpecHash identifies what the attempt runs besides image and configMap
 	// (environment, resources and the like): an unfinished stage whose hash no

@@ -133,13 +133,23 @@ const (
 // for the same revision, and asks for another slot.
 const SlotRetryWanted = "RetryWanted"
 
+// SlotNoPath is the Reason of a released slot with which nothing can be done: a
+// dependency is not met.
+const SlotNoPath = "DependencyUnsatisfied"
+
+// SlotExecutorNotEnded is the Reason of a working slot whose node waits for the
+// end of a Job or pod that works in the directory of a package: one of a node
+// that had the name before, or a pod whose Job was taken away.
+const SlotExecutorNotEnded = "ExecutorNotEnded"
+
 // Slot answers a Batch. Only the node gives a slot back.
 type Slot struct {
 	// ID of the Batch this answers.
 	ID string `json:"id"`
 	// NodeWright, in full.
 	NodeWright string `json:"nodewright"`
-	// Reason in CamelCase why the slot was given back.
+	// Reason in CamelCase why the slot was given back, or what the node that works
+	// waits for.
 	Reason string `json:"reason,omitempty"`
 	// State of the slot.
 	State SlotState `json:"state"`

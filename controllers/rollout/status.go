@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	v1alpha1ac "github.com/nodewright/nodewright/applyconfigs/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/controllers/rollout/plan"
 )
 
@@ -41,7 +43,9 @@ func (r *Reconciler) writeStatus(
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err = r.client.Status().Apply(ctx, intent, fieldOwner, client.ForceOwnership)
+	// Not client.Apply: it would encode the body itself, see apply.EscapeForYAML.
+	target := &v1alpha1.NodeWright{ObjectMeta: metav1.ObjectMeta{Name: nw.Name}}
+	err = r.client.Status().Patch(ctx, target, client.RawPatch(types.ApplyYAMLPatchType, intent), fieldOwner, client.ForceOwnership)
 	if apierrors.IsNotFound(err) && !atOnce {
 		return time.Time{}, nil // it went meanwhile: its own event follows
 	}
@@ -57,7 +61,7 @@ func (r *Reconciler) writeStatus(
 // which the planner has it. Other field managers may have conditions there.
 func ours(s *v1alpha1.NodeWrightStatus) v1alpha1.NodeWrightStatus {
 	out := *s
-	out.Packages, out.RuntimeRequiredTaint = nil, ""
+	out.RuntimeRequiredTaint = ""
 	kinds := plan.Conditions()
 	out.Conditions = nil
 	for _, c := range s.Conditions {
@@ -77,9 +81,9 @@ func ours(s *v1alpha1.NodeWrightStatus) v1alpha1.NodeWrightStatus {
 	return out
 }
 
-// statusIntent makes the apply configuration of a status. Types and apply
+// statusIntent is the body of the apply of a status. Types and apply
 // configurations have the same JSON form.
-func statusIntent(nw *v1alpha1.NodeWright, s *v1alpha1.NodeWrightStatus) (*v1alpha1ac.NodeWrightApplyConfiguration, error) {
+func statusIntent(nw *v1alpha1.NodeWright, s *v1alpha1.NodeWrightStatus) ([]byte, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode status: %w", err)
@@ -89,5 +93,9 @@ func statusIntent(nw *v1alpha1.NodeWright, s *v1alpha1.NodeWrightStatus) (*v1alp
 		return nil, fmt.Errorf("make apply configuration of status: %w", err)
 	}
 	// With the UID, an apply to an object that was created anew is refused.
-	return v1alpha1ac.NodeWright(nw.Name).WithUID(nw.UID).WithStatus(status), nil
+	body, err := json.Marshal(v1alpha1ac.NodeWright(nw.Name).WithUID(nw.UID).WithStatus(status))
+	if err != nil {
+		return nil, fmt.Errorf("encode apply of status: %w", err)
+	}
+	return apply.EscapeForYAML(body), nil
 }

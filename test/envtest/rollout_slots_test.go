@@ -44,11 +44,12 @@ func TestRolloutWithinTheBudget(t *testing.T) {
 	if c := conditionOf(t, now, v1alpha1.ConditionReady); c.Status != metav1.ConditionTrue || now.Status.CompleteNodes != "3/3" {
 		t.Errorf("Ready %+v with %s complete", c, now.Status.CompleteNodes)
 	}
+	// The event follows the status.
+	b.settle(t)
 	if b.recorder.count(v1alpha1.ReasonComplete) != 1 {
 		t.Errorf("%d events of completion, want 1", b.recorder.count(v1alpha1.ReasonComplete))
 	}
 	// Nothing is left to do, so nothing is written.
-	b.settle(t)
 	b.counter.Reset()
 	patch(t, n1, "somebody", `{"metadata":{"annotations":{"example.com/note":"x"}}}`)
 	setReady(t, b, n1, corev1.ConditionTrue)

@@ -209,6 +209,7 @@ func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
 	}
 	w.active = true
 	if w.p.stopExecutors(e.Ref(), ReasonSuperseded, "another attempt of the package is to start") {
+		w.barred = w.barred || w.p.outOfReach(e.Ref())
 		return
 	}
 	create := JobCreate{

@@ -65,6 +65,15 @@ func (p *planner) stopExecutors(ref nodestate.PackageRef, reason, why string) (w
 	return wait || slices.Contains(p.in.Executors, ref)
 }
 
+// outOfReach tells whether something runs for the package that this controller
+// does not end: a pod without its Job, or a Job of a node that had this name
+// before.
+func (p *planner) outOfReach(ref nodestate.PackageRef) bool {
+	return slices.Contains(p.in.Executors, ref) || slices.ContainsFunc(p.in.Jobs, func(j Job) bool {
+		return !j.Unreadable && j.State == JobUnfinished && j.Identity.Ref() == ref && string(j.Identity.NodeUID) != p.in.Node.UID
+	})
+}
+
 // runs tells whether a Job or pod of the package runs on the node.
 func (p *planner) runs(ref nodestate.PackageRef) bool {
 	return slices.Contains(p.in.Executors, ref) || slices.ContainsFunc(p.in.Jobs, func(j Job) bool {

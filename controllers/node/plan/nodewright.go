@@ -21,6 +21,8 @@ type work struct {
 	wants bool
 	// active says that something runs, or is due to.
 	active bool
+	// barred says that a stage waits for a Job or pod that this pass cannot end.
+	barred bool
 }
 
 // hold is a reason why no stage of a NodeWright may start on the node.

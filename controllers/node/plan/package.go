@@ -30,6 +30,11 @@ func (w *work) next(pkg *Package) step {
 	case changeLower:
 		return restart(nodestate.StageApply, fmt.Sprintf("version %s replaces %s", pkg.Version, e.Version))
 	case changeImage:
+		if unfinished && e.Stage == nodestate.StageUpgrade {
+			// As with an image that cannot be pulled: the version before is still what
+			// is on the host.
+			return restart(nodestate.StageUpgrade, "the image of the package changed")
+		}
 		return restart(nodestate.StageApply, "the image of the package changed")
 	case changeConfig:
 		if !unfinished {
@@ -79,7 +84,7 @@ func (w *work) start(pkg *Package) {
 	}
 	// What runs for an earlier spec ends before anything is waited for: what is
 	// waited for may in turn wait for its end.
-	if s.newRun && w.hold.reason == "" && w.p.stopExecutors(ref, ReasonSpecChanged, s.reason) {
+	if s.newRun && w.hold.reason == "" && w.mustEnd(ref, s.reason) {
 		w.active = true
 		return
 	}
@@ -95,10 +100,24 @@ func (w *work) start(pkg *Package) {
 		return
 	}
 	w.active = true
-	if w.p.stopExecutors(ref, ReasonSpecChanged, s.reason) {
+	if w.mustEnd(ref, s.reason) {
 		return
 	}
 	w.begin(pkg, s)
+}
+
+// mustEnd ends what runs for a package that is to start anew, and tells whether
+// that is to be waited for.
+func (w *work) mustEnd(ref nodestate.PackageRef, why string) bool {
+	reason := ReasonSpecChanged
+	if _, recorded := w.entry(ref.Package); !recorded {
+		reason = ReasonSuperseded
+	}
+	if !w.p.stopExecutors(ref, reason, why) {
+		return false
+	}
+	w.barred = w.barred || w.p.outOfReach(ref)
+	return true
 }
 
 // showMissing says on an entry that has to start anew what it waits for.

@@ -1,5 +1,7 @@
 package plan
 
+import "github.com/nodewright/nodewright/apis/nodestate"
+
 // Reasons on entries, slots and events.
 const (
 	ReasonBackOff        = "BackOff"
@@ -19,6 +21,6 @@ const (
 	ReasonBlocked        = "Blocked"
 	ReasonNotSelected    = "NotSelected"
 	ReasonIgnored        = "Ignored"
-	ReasonNoPath         = "DependencyUnsatisfied"
+	ReasonNoPath         = nodestate.SlotNoPath
 	ReasonMalformedState = "NodeStateMalformed"
 )

@@ -26,8 +26,15 @@ func (w *work) answer() {
 	w.p.out.Set.Status[w.nw.Name] = word
 	if word == nodestate.StatusComplete && old != word {
 		w.p.event(Event{w.nw.Name, false, ReasonNodeComplete, fmt.Sprintf(
-			"all %d packages are complete on node %s", len(w.nw.Packages), w.p.in.Node.Name)})
+			"%s complete on node %s", arePackages(len(w.nw.Packages)), w.p.in.Node.Name)})
 	}
+}
+
+func arePackages(n int) string {
+	if n == 1 {
+		return "the package is"
+	}
+	return fmt.Sprintf("all %d packages are", n)
 }
 
 // answerSlot gives the slot back when nothing can use it, and asks for another
@@ -49,6 +56,8 @@ func (w *work) answerSlot(complete, erroring bool) {
 	default:
 		if reason := w.releaseReason(complete, erroring); reason != "" {
 			slot.State, slot.Reason = nodestate.SlotReleased, reason
+		} else if w.barred {
+			slot.Reason = nodestate.SlotExecutorNotEnded
 		}
 	}
 	w.p.out.Set.Slots[w.nw.Name] = slot

@@ -58,6 +58,15 @@ func retryWanted(n *Node) bool {
 	return n.Slot != nil && n.Slot.ID == n.Batch.ID && n.Slot.Reason == nodestate.SlotRetryWanted
 }
 
+// waits is the reason why a node that works waits, as it says itself; empty if
+// it does not.
+func (m *member) waits() string {
+	if m.slot && m.Slot != nil && m.Slot.State == nodestate.SlotWorking {
+		return m.Slot.Reason
+	}
+	return ""
+}
+
 func (p *planner) obstacle(n *Node) string {
 	switch {
 	case n.BatchUnreadable:

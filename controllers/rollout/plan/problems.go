@@ -119,7 +119,7 @@ func (p *planner) findProblems() {
 		case !m.active:
 		case m.word() == nodestate.StatusErroring:
 			erroring = append(erroring, m)
-		case m.obstacle != "" || m.word() == nodestate.StatusBlocked:
+		case m.obstacle != "" || m.word() == nodestate.StatusBlocked || m.waits() != "":
 			blocked = append(blocked, m)
 		}
 		if len(m.Unreadable) > 0 || m.active && m.Word == nodestate.StatusUnknown {
@@ -144,10 +144,20 @@ func blockedDetail(m *member) Detail {
 		return Detail{Reason: m.obstacle, Message: m.Refused}
 	case v1alpha1.ReasonMalformed:
 		return Detail{Reason: m.obstacle, Message: "the grant on the node cannot be read"}
-	default:
-		if m.Detail.Reason == "" {
-			return Detail{Reason: "Blocked", Message: "the node controller reports the node as blocked"}
-		}
+	}
+	switch {
+	case m.waits() == nodestate.SlotExecutorNotEnded:
+		return Detail{Reason: m.waits(), Message: "a Job or pod of a former node of this name, or a pod without its Job, has not ended; " +
+			"the next stage starts when it has"}
+	case m.waits() != "":
+		return Detail{Reason: m.waits(), Message: "the node waits"}
+	case m.Detail.Reason != "":
 		return m.Detail
+	case m.Slot != nil && m.Slot.Reason == nodestate.SlotNoPath:
+		return Detail{Reason: m.Slot.Reason, Message: "a package waits for another one that is not complete on the node at the version that dependsOn names"}
+	case m.Slot != nil && m.Slot.Reason != "":
+		return Detail{Reason: m.Slot.Reason, Message: "the node gave its slot back"}
+	default:
+		return Detail{Reason: "Blocked", Message: "the node controller reports the node as blocked"}
 	}
 }

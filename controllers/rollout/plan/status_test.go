@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
@@ -339,5 +340,54 @@ func TestStatusIsBounded(t *testing.T) {
 	}
 	if len(p.Status.Problems) != 4 {
 		t.Errorf("status has %d problems, want 4", len(p.Status.Problems))
+	}
+}
+
+// What a node itself says of its slot is shown where nothing else explains why
+// it does not go on.
+func TestReasonsOfSlotsAreShown(t *testing.T) {
+	slot := func(state nodestate.SlotState, reason string) func(*world) {
+		return func(w *world) {
+			n := w.nodes["n01"]
+			n.Slot = &nodestate.Slot{ID: n.Batch.ID, NodeWright: w.nw.Name, State: state, Reason: reason}
+			n.Word = nodestate.StatusInProgress
+			if state == nodestate.SlotReleased {
+				n.Word = nodestate.StatusBlocked
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*world)
+		// want is the reason that the node is named with; empty for none.
+		want string
+	}{
+		"works":                     {change: slot(nodestate.SlotWorking, "")},
+		"waits for an executor":     {change: slot(nodestate.SlotWorking, nodestate.SlotExecutorNotEnded), want: nodestate.SlotExecutorNotEnded},
+		"gave up for a dependency":  {change: slot(nodestate.SlotReleased, nodestate.SlotNoPath), want: nodestate.SlotNoPath},
+		"gave up for something new": {change: slot(nodestate.SlotReleased, "Whatever"), want: "Whatever"},
+		"the entry says more": {want: "ImagePullBackOff", change: func(w *world) {
+			slot(nodestate.SlotReleased, nodestate.SlotNoPath)(w)
+			w.nodes["n01"].Detail = Detail{Package: "driver", Reason: "ImagePullBackOff", Message: "no such image"}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nodeWright(), "n01")
+			w.pass()
+			tc.change(w)
+			p := w.pass()
+			got := ""
+			for _, problem := range p.Status.Problems {
+				if problem.Type == v1alpha1.ConditionBlocked {
+					got = problem.Nodes[0].Reason
+				}
+			}
+			if got != tc.want {
+				t.Errorf("node is named as blocked for %q, want %q", got, tc.want)
+			}
+			blocked := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionBlocked)
+			if shown := blocked != nil && blocked.Status == metav1.ConditionTrue && strings.Contains(blocked.Message, tc.want); shown != (tc.want != "") {
+				t.Errorf("condition %+v, want %q in it", blocked, tc.want)
+			}
+		})
 	}
 }

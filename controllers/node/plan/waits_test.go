@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/packagejob"
+)
+
+// The node says that it waits for what somebody else has to end, and no longer
+// than that.
+func TestWaitForWhatIsOutOfReachIsShown(t *testing.T) {
+	former := Job{Name: "former", UID: "former", Identity: packagejob.Identity{
+		Attempt: 1, Node: "n1", NodeUID: "former-node", NodeWright: "nw", NodeWrightUID: "nw-uid",
+		Package: "pa", Run: 3, Stage: nodestate.StageApply, Version: "1.0.0",
+	}}
+	own := former
+	own.Identity.NodeUID = "node-uid"
+	for name, tc := range map[string]struct {
+		jobs      []Job
+		executors []nodestate.PackageRef
+		want      string
+		// wantDeleted are the reasons of Jobs that are deleted.
+		wantDeleted []string
+	}{
+		"nothing runs":                {},
+		"Job of a former node":        {jobs: []Job{former}, want: nodestate.SlotExecutorNotEnded},
+		"pod without its Job":         {executors: []nodestate.PackageRef{{NodeWright: "nw", Package: "pa"}}, want: nodestate.SlotExecutorNotEnded},
+		"Job of this node":            {jobs: []Job{own}, wantDeleted: []string{ReasonSuperseded}},
+		"pod of a package of another": {executors: []nodestate.PackageRef{{NodeWright: "other", Package: "pa"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
+			w.in.Jobs, w.in.Executors = tc.jobs, tc.executors
+			p := w.pass()
+			w.wantStatus("nw", nodestate.StatusInProgress, nodestate.SlotWorking, tc.want)
+			var deleted []string
+			for _, d := range p.Delete {
+				deleted = append(deleted, d.Reason)
+			}
+			if diff := cmp.Diff(tc.wantDeleted, deleted); diff != "" {
+				t.Errorf("deleted Jobs (-want +got):\n%s", diff)
+			}
+			w.in.Jobs, w.in.Executors = nil, nil
+			w.pass()
+			w.want("nw", "pa", "apply/in_progress")
+			w.wantStatus("nw", nodestate.StatusInProgress, nodestate.SlotWorking, "")
+		})
+	}
+}
+
+// The version before is what is on the host until an upgrade is done: a new
+// image of the version does not turn the upgrade into an installation.
+func TestImageChangeGoesOnWithUpgrade(t *testing.T) {
+	w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
+	w.finishAll()
+	w.want("nw", "pa", "config/complete")
+	w.pkg("nw", "pa").Version = "2.0.0"
+	w.nw("nw").Revision = "r2"
+	w.grantSlot("nw")
+	w.pass()
+	w.want("nw", "pa", "upgrade/in_progress")
+	run := w.in.Record.Packages[nodestate.PackageRef{NodeWright: "nw", Package: "pa"}].Run
+	w.pkg("nw", "pa").Image = "mirror/pa"
+	w.nw("nw").Revision = "r3"
+	w.grantSlot("nw")
+	w.pass()
+	w.pass()
+	w.want("nw", "pa", "upgrade/in_progress")
+	e := w.in.Record.Packages[nodestate.PackageRef{NodeWright: "nw", Package: "pa"}]
+	if e.Run <= run || e.Image != "mirror/pa" || len(e.Previous) != 1 || e.Previous[0].Version != "1.0.0" {
+		t.Fatalf("entry %+v, want a new run of the upgrade from 1.0.0 with the new image", e)
+	}
+	// Once it is on the host, the image is installed anew.
+	w.succeed("nw", "pa")
+	w.pass()
+	w.want("nw", "pa", "config/in_progress")
+	w.pkg("nw", "pa").Image = "other/pa"
+	w.nw("nw").Revision = "r4"
+	w.grantSlot("nw")
+	w.pass()
+	w.pass()
+	w.want("nw", "pa", "apply/in_progress")
+}
