@@ -133,7 +133,7 @@ func (w *Writer) send(ctx context.Context, view *View, want intent) (*corev1.Nod
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	answer := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: view.Node.Name}}
-	// Not client.Apply: it would encode the body itself, see escapeForYAML.
+	// Not client.Apply: it would encode the body itself, see EscapeForYAML.
 	patch := client.RawPatch(types.ApplyYAMLPatchType, body)
 	if err := w.client.Patch(ctx, answer, patch, client.FieldOwner(w.owner), client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("apply to node %s as %s: %w", view.Node.Name, w.owner, err)

@@ -28,15 +28,15 @@ func (in intent) body(node *corev1.Node) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode apply to node %s: %w", node.Name, err)
 	}
-	return escapeForYAML(body), nil
+	return EscapeForYAML(body), nil
 }
 
-// escapeForYAML makes a JSON text mean the same to a YAML reader, which is what
+// EscapeForYAML makes a JSON text mean the same to a YAML reader, which is what
 // the API server reads applies with. Raw in a string, some characters are refused
 // there (DEL and other control characters), some are taken for line breaks and
 // become a space. Log tails and values that others wrote may hold them, and one
-// would stop every apply to the node.
-func escapeForYAML(text []byte) []byte {
+// would stop every apply that carries it.
+func EscapeForYAML(text []byte) []byte {
 	if !slices.ContainsFunc(text, func(b byte) bool { return b >= 0x7f }) {
 		return text
 	}

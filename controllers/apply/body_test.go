@@ -61,7 +61,7 @@ func FuzzEscapeForYAML(f *testing.F) {
 			t.Fatal(err)
 		}
 		var want, asJSON, asYAML map[string]string
-		escaped := escapeForYAML(text)
+		escaped := EscapeForYAML(text)
 		if err := json.Unmarshal(text, &want); err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,9 @@ const (
 	reasonDoubt liveReason = "doubt"
 	// reasonStale: the cache was older than the last write.
 	reasonStale liveReason = "stale"
+	// reasonUnreadable: the cache has values that cannot be read, which a user may
+	// have removed by now.
+	reasonUnreadable liveReason = "unreadable"
 	// reasonVerify: the answer to a write may mean that the node is gone.
 	reasonVerify liveReason = "verify"
 )

@@ -50,7 +50,7 @@ func (v *View) Carried(owner nodestate.Owner) map[string]string {
 // are names of NodeWrights that exist, which resolve shortened keys. found is
 // false if there is no such node.
 //
-// Apart from the gate it takes at most twice the request timeout.
+// Apart from the gate it takes at most three times the request timeout.
 func (w *Writer) Read(ctx context.Context, name string, known []string) (view *View, found bool, err error) {
 	if err := w.gate.Wait(ctx); err != nil {
 		return nil, false, fmt.Errorf("wait until reads of node %s are current: %w", name, err)
@@ -64,10 +64,33 @@ func (w *Writer) Read(ctx context.Context, name string, known []string) (view *V
 		w.memory.forget(name, before.epoch)
 		return nil, false, nil
 	}
+	record := nodestate.Decode(node.Annotations, known)
+	if !live && w.unreadable(&record) {
+		// Users remove values that cannot be read. One that only the cache still has
+		// would be carried back.
+		if node, err = w.getLive(ctx, name, reasonUnreadable); err != nil {
+			return nil, false, err
+		}
+		if node == nil {
+			w.memory.forget(name, before.epoch)
+			return nil, false, nil
+		}
+		live, record = true, nodestate.Decode(node.Annotations, known)
+	}
 	sent := w.memory.seen(node, before.epoch, live)
-	view = &View{Node: node, Record: nodestate.Decode(node.Annotations, known), epoch: before.epoch}
+	view = &View{Node: node, Record: record, epoch: before.epoch}
 	view.NextSeq = max(w.stands(&view.Record), sent) + 1
 	return view, true, nil
+}
+
+// unreadable tells whether the record has keys of the owner that cannot be read.
+func (w *Writer) unreadable(record *nodestate.Record) bool {
+	for key := range record.Raw {
+		if o, owned := nodestate.OwnerOf(key); owned && o == w.owner {
+			return true
+		}
+	}
+	return false
 }
 
 // stands is the highest number that the record shows for the owner. Where

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
@@ -360,4 +361,43 @@ func TestLostNodeIsFound(t *testing.T) {
 	if err != nil || !found || view.Node.UID != node.UID || view.NextSeq != 1 {
 		t.Errorf("found %t, error %v, want the new node", found, err)
 	}
+}
+
+// A user removes a value that nobody can read. A cache that still has it must
+// not make the writer, who carries such values, bring it back.
+func TestRemovedValueIsNotCarriedBack(t *testing.T) {
+	p := startProcess(t, processOptions{})
+	w := p.writer(nodestate.OwnerNode)
+	name := createNode(t, func(n *corev1.Node) {
+		n.Annotations[stateKey("garbled")] = "{"
+	}).Name
+	p.awaitCache(t, liveNode(t, name))
+	carrying := func(view *apply.View) nodestate.Set {
+		set := packages(nodestate.StageApply, "pa")
+		set.Raw = view.Carried(nodestate.OwnerNode)
+		return set
+	}
+	view := read(t, w, name)
+	if len(view.Carried(nodestate.OwnerNode)) != 1 {
+		t.Fatalf("the view carries %v, want the value that cannot be read", view.Carried(nodestate.OwnerNode))
+	}
+	if outcome, err := w.Apply(t.Context(), view, carrying(view), false); err != nil || outcome != apply.Written {
+		t.Fatalf("apply: %s, %v", outcome, err)
+	}
+	wantKeys(t, name, stateKey("garbled"), stateKey("pa"), statusKey, nodestate.OwnerNode.SeqKey())
+	p.awaitCache(t, liveNode(t, name))
+	p.lag.Set(faults.Hold)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+stateKey("garbled")+`":null}}}`))
+	if err := admin(t).Patch(t.Context(), liveNode(t, name), patch); err != nil {
+		t.Fatal(err)
+	}
+	view = read(t, w, name)
+	set := carrying(view)
+	for ref, s := range packages(nodestate.StageConfig, "pa").Packages {
+		set.Packages[ref] = s
+	}
+	if outcome, err := w.Apply(t.Context(), view, set, false); err != nil || outcome != apply.Written {
+		t.Fatalf("apply after the removal: %s, %v", outcome, err)
+	}
+	wantKeys(t, name, stateKey("pa"), statusKey, nodestate.OwnerNode.SeqKey())
 }
