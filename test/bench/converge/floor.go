@@ -180,8 +180,20 @@ func (f *floor) follow(ctx context.Context, started chan<- struct{}, want int, n
 // clear deletes all Jobs and waits until they and their pods are gone.
 func (f *floor) clear(ctx context.Context) error {
 	policy := metav1.DeletePropagationBackground
-	if err := f.jobs.DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &policy}, metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("delete jobs: %w", err)
+	// In pages: all Jobs of a large fleet take longer than the API server gives a
+	// request.
+	page := metav1.ListOptions{Limit: 500}
+	for {
+		if err := f.jobs.DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &policy}, page); err != nil {
+			return fmt.Errorf("delete jobs: %w", err)
+		}
+		left, err := f.jobs.List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return fmt.Errorf("list jobs: %w", err)
+		}
+		if len(left.Items) == 0 {
+			break
+		}
 	}
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		jobs, err := f.jobs.List(ctx, metav1.ListOptions{Limit: 1})

@@ -62,6 +62,8 @@ metrics:
   secure: false
 health:
   bindAddress: "0"
+webhook:
+  enabled: false
 concurrency:
   node: %d
 `, agentImage, metricsAddress, o.workers)})
