@@ -74,6 +74,9 @@ func TestMatchConditionsKnowTheOwners(t *testing.T) {
 					check(t, old, now, operator.user, string(writer), writer != owner)
 				}
 				check(t, old, now, "alice", string(writer), true)
+				// Our own apply, but of the status: it holds the key once more.
+				now.ManagedFields[0].Subresource = "status"
+				check(t, old, now, operator.user, string(writer), true)
 				// And removal.
 				check(t, now, &corev1.Node{}, "alice", string(writer), true)
 			})

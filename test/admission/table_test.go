@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 )
@@ -228,10 +229,12 @@ func strangerRows() map[string]row {
 		// The value does not change: only managedFields show that somebody holds it now.
 		"stranger applies the value that stands": {verbs: applies, change: change{annotations: map[string]string{stateKey: standing(stateKey)}}},
 		"stranger applies the label that stands": {verbs: applies, change: label(statusKey, string(nodestate.StatusInProgress))},
-		"stranger makes himself a holder": {verbs: []verb{put}, only: "nodes", change: change{edit: func(n *corev1.Node) {
-			entry := holding(stateKey, "gitops")
-			n.ManagedFields = append(n.ManagedFields, entry)
-		}}},
+		"stranger makes himself a holder":        {verbs: []verb{put}, only: "nodes", change: holder("gitops", metav1.ManagedFieldsOperationApply)},
+		"stranger makes a holder up":             {verbs: []verb{put}, only: "nodes", change: holder("manager", metav1.ManagedFieldsOperationUpdate)},
+		// A name that the API server gives where nobody was noted.
+		"stranger makes the holder up that the API server makes up": {verbs: []verb{put}, only: "nodes",
+			change: holder("before-first-apply", metav1.ManagedFieldsOperationUpdate)},
+		"stranger makes us hold twice":     {verbs: []verb{put}, only: "nodes", change: holder(string(nodestate.OwnerNode), metav1.ManagedFieldsOperationUpdate)},
 		"command line completes a package": {manager: "kubectl-nodewright", verbs: everyVerb, change: annotate(stateKey, value)},
 	} {
 		r.who, r.want = is(alice), refused
@@ -241,6 +244,15 @@ func strangerRows() map[string]row {
 		rows[name] = r
 	}
 	return rows
+}
+
+// holder adds a holder of the record to managedFields.
+func holder(manager string, operation metav1.ManagedFieldsOperationType) change {
+	return change{edit: func(n *corev1.Node) {
+		added := holding(stateKey, manager)
+		added.Operation = operation
+		n.ManagedFields = append(n.ManagedFields, added)
+	}}
 }
 
 // A kubelet may edit its own node: whoever took it over may as well.
