@@ -162,6 +162,9 @@ func configurationServers(c *configv1alpha1.ManagerConfiguration) field.ErrorLis
 	if port := *c.Webhook.Port; port < 1 || port > 65535 {
 		errs = append(errs, field.Invalid(field.NewPath("webhook", "port"), port, "must be 1 to 65535"))
 	}
+	if dir := c.Webhook.CertDir; !path.IsAbs(dir) {
+		errs = append(errs, field.Invalid(field.NewPath("webhook", "certDir"), dir, "must be an absolute path"))
+	}
 	if problems := utilvalidation.IsDNS1123Subdomain(c.LeaderElection.Name); len(problems) > 0 {
 		errs = append(errs, field.Invalid(field.NewPath("leaderElection", "name"), c.LeaderElection.Name, strings.Join(problems, "; ")))
 	}

@@ -54,12 +54,15 @@ func TestManagerConfiguration(t *testing.T) {
 		"group without name": {func(c *conf) {
 			c.Disruption.Groups = []configv1alpha1.DisruptionGroup{{MaxUnavailable: intstr.FromInt32(1)}}
 		}, "disruption.groups[0].name"},
-		"metrics off":        {func(c *conf) { c.Metrics.BindAddress = "0" }, ""},
-		"metrics junk":       {func(c *conf) { c.Metrics.BindAddress = "8443" }, "metrics.bindAddress"},
-		"webhook port":       {func(c *conf) { c.Webhook.Port = ptr.To[int32](0) }, "webhook.port"},
-		"too few workers":    {func(c *conf) { c.Concurrency.Job = ptr.To[int32](3) }, "concurrency.job"},
-		"one node at a time": {func(c *conf) { c.Concurrency.Node = ptr.To[int32](1) }, ""},
-		"lease name":         {func(c *conf) { c.LeaderElection.Name = "A_b" }, "leaderElection.name"},
+		"metrics off":                          {func(c *conf) { c.Metrics.BindAddress = "0" }, ""},
+		"metrics junk":                         {func(c *conf) { c.Metrics.BindAddress = "8443" }, "metrics.bindAddress"},
+		"webhook port":                         {func(c *conf) { c.Webhook.Port = ptr.To[int32](0) }, "webhook.port"},
+		"certificates in a relative directory": {func(c *conf) { c.Webhook.CertDir = "certs" }, "webhook.certDir"},
+		"certificates elsewhere":               {func(c *conf) { c.Webhook.CertDir = "/certs" }, ""},
+		"no admission":                         {func(c *conf) { c.Webhook.Enabled = ptr.To(false) }, ""},
+		"too few workers":                      {func(c *conf) { c.Concurrency.Job = ptr.To[int32](3) }, "concurrency.job"},
+		"one node at a time":                   {func(c *conf) { c.Concurrency.Node = ptr.To[int32](1) }, ""},
+		"lease name":                           {func(c *conf) { c.LeaderElection.Name = "A_b" }, "leaderElection.name"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

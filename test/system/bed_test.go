@@ -93,4 +93,6 @@ metrics:
   bindAddress: "0"
 health:
   bindAddress: "0"
+webhook:
+  enabled: false
 `

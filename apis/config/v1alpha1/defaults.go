@@ -53,6 +53,7 @@ func SetDefaults(c *ManagerConfiguration) {
 	or(&c.Metrics.BindAddress, DefaultMetricsAddress)
 	orPointer(&c.Metrics.Secure, true)
 	or(&c.Health.BindAddress, DefaultHealthAddress)
+	orPointer(&c.Webhook.Enabled, true)
 	orPointer(&c.Webhook.Port, DefaultWebhookPort)
 	or(&c.Webhook.CertDir, DefaultWebhookCertDir)
 	orPointer(&c.LeaderElection.Enabled, true)

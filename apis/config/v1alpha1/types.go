@@ -136,12 +136,16 @@ type Health struct {
 
 // Webhook is the admission server.
 type Webhook struct {
+	// enabled serves admission, on every replica. Default true. Switch it off only
+	// where no webhook configuration leads to this manager: with one that does,
+	// what it names is refused.
+	Enabled *bool `json:"enabled,omitempty"`
 	// host to listen on. Default all addresses.
 	Host string `json:"host,omitempty"`
 	// port to listen on, 1 to 65535. Default 9443.
 	Port *int32 `json:"port,omitempty"`
-	// certDir holds tls.crt and tls.key. Default
-	// /tmp/k8s-webhook-server/serving-certs.
+	// certDir holds tls.crt and tls.key; files that change are read again. Absolute.
+	// Default /tmp/k8s-webhook-server/serving-certs.
 	CertDir string `json:"certDir,omitempty"`
 }
 

@@ -38,6 +38,8 @@ metrics:
   bindAddress: "0"
 health:
   bindAddress: "0"
+webhook:
+  enabled: false
 `
 
 // manyNodes is from where on the control plane is set up for scale.

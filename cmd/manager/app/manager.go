@@ -62,8 +62,10 @@ func newManager(ctx context.Context, rc *rest.Config, o *options, c *configv1alp
 	if leaseNamespace == "" {
 		leaseNamespace = o.namespace
 	}
+	served := &certificate{dir: c.Webhook.CertDir}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
 		Scheme:                 scheme,
+		WebhookServer:          newWebhookServer(&c.Webhook, served),
 		Cache:                  cacheOptions(o.namespace),
 		Client:                 client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)}},
 		Metrics:                metricsOptions(&c.Metrics),
@@ -86,6 +88,11 @@ func newManager(ctx context.Context, rc *rest.Config, o *options, c *configv1alp
 	}
 	if err := addProbes(mgr); err != nil {
 		return nil, err
+	}
+	if *c.Webhook.Enabled {
+		if err := addWebhooks(mgr, o, c, served); err != nil {
+			return nil, err
+		}
 	}
 	return mgr, addControllers(mgr, o, c)
 }
@@ -169,7 +176,7 @@ func addControllers(mgr manager.Manager, o *options, c *configv1alpha1.ManagerCo
 func jobSettings(o *options, c *configv1alpha1.ManagerConfiguration) (*stagejob.Settings, error) {
 	s := &stagejob.Settings{
 		Namespace: o.namespace, AgentImage: c.AgentImage, ImagePullSecret: c.ImagePullSecret,
-		AlwaysPull: c.AlwaysPull, ServiceAccount: o.serviceAccount,
+		AlwaysPull: c.AlwaysPull, ServiceAccount: o.packageAccount,
 		CopyDirRoot: strings.TrimSuffix(c.CopyDirRoot, "/"), AgentLogRoot: strings.TrimSuffix(c.AgentLogRoot, "/"),
 		HostRoot: c.HostRoot,
 	}

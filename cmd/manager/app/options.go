@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,12 +21,21 @@ import (
 // namespaceEnv names the operator's namespace, as the downward API gives it.
 const namespaceEnv = "POD_NAMESPACE"
 
+// serviceAccountEnv names the manager's own service account, as the downward API
+// gives it.
+const serviceAccountEnv = "POD_SERVICE_ACCOUNT"
+
+// defaultServiceAccount is the account that config ships.
+const defaultServiceAccount = "nodewright-manager"
+
 // options are the flags: what belongs to the process, not to the operator.
 type options struct {
-	configFile     string
-	kubeconfig     string
-	namespace      string
-	serviceAccount string
+	configFile string
+	kubeconfig string
+	namespace  string
+	// managerAccount is who the manager is, packageAccount who package pods are.
+	managerAccount string
+	packageAccount string
 	logFormat      string
 	logLevel       int
 }
@@ -36,7 +46,9 @@ func parseFlags(args []string) (*options, error) {
 	flags.StringVar(&o.configFile, "config", "", "file with the configuration (config.nodewright.nvidia.com/v1alpha1); required")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "file to reach the API server with; default is the pod's service account, else $KUBECONFIG")
 	flags.StringVar(&o.namespace, "namespace", os.Getenv(namespaceEnv), "namespace of the operator and of package Jobs; default $"+namespaceEnv)
-	flags.StringVar(&o.serviceAccount, "package-service-account", "", "service account of package pods, without rights; default is the namespace's default")
+	flags.StringVar(&o.managerAccount, "service-account", cmp.Or(os.Getenv(serviceAccountEnv), defaultServiceAccount),
+		"service account of the manager, by which admission knows its writes; default $"+serviceAccountEnv+", else "+defaultServiceAccount)
+	flags.StringVar(&o.packageAccount, "package-service-account", "", "service account of package pods, without rights; default is the namespace's default")
 	flags.StringVar(&o.logFormat, "log-format", "json", "json or console")
 	flags.IntVar(&o.logLevel, "log-level", 0, "0 shows changes of state, 2 how they came about, 4 details")
 	if err := flags.Parse(args); err != nil {
@@ -55,6 +67,9 @@ func (o *options) check(rest []string) error {
 	}
 	if problems := utilvalidation.IsDNS1123Label(o.namespace); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--namespace (or $%s) %q: %s", namespaceEnv, o.namespace, strings.Join(problems, "; ")))
+	}
+	if problems := utilvalidation.IsDNS1123Subdomain(o.managerAccount); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--service-account (or $%s) %q: %s", serviceAccountEnv, o.managerAccount, strings.Join(problems, "; ")))
 	}
 	if o.logFormat != "json" && o.logFormat != "console" {
 		errs = append(errs, fmt.Errorf("--log-format is %q, it must be json or console", o.logFormat))

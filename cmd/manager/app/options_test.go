@@ -16,6 +16,7 @@ func TestParseFlags(t *testing.T) {
 		"all that is needed": {[]string{"--config", "f", "--namespace", "ns"}, ""},
 		"no configuration":   {[]string{"--namespace", "ns"}, "--config"},
 		"no namespace":       {[]string{"--config", "f"}, "--namespace"},
+		"service account":    {[]string{"--config", "f", "--namespace", "ns", "--service-account", "a:b"}, "--service-account"},
 		"log format":         {[]string{"--config", "f", "--namespace", "ns", "--log-format", "xml"}, "--log-format"},
 		"log level":          {[]string{"--config", "f", "--namespace", "ns", "--log-level", "-1"}, "--log-level"},
 		"unknown argument":   {[]string{"--config", "f", "--namespace", "ns", "more"}, "more"},
