@@ -77,6 +77,10 @@ func TestMatchConditionsKnowTheOwners(t *testing.T) {
 				// Our own apply, but of the status: it holds the key once more.
 				now.ManagedFields[0].Subresource = "status"
 				check(t, old, now, operator.user, string(writer), true)
+				now.ManagedFields[0].Subresource = ""
+				// Our own write, that lets somebody else hold the key as well.
+				now.ManagedFields = append(now.ManagedFields, entry("gitops", metav1.ManagedFieldsOperationApply, map[string]string{k: ""}))
+				check(t, old, now, operator.user, string(writer), true)
 				// And removal.
 				check(t, now, &corev1.Node{}, "alice", string(writer), true)
 			})
