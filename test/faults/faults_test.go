@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -122,6 +123,44 @@ func TestInjector(t *testing.T) {
 			}
 			_ = resp.Body.Close()
 		})
+	}
+}
+
+// A late request reaches the server with its body after its caller was told that
+// the connection broke.
+func TestLate(t *testing.T) {
+	got := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusForbidden)
+		got <- string(body)
+	}))
+	t.Cleanup(s.Close)
+	injector := Injector{Delay: func() time.Duration { return 50 * time.Millisecond }}
+	injector.Next(1, Late, IsWrite("nodes"))
+	client := http.Client{Transport: injector.Wrap(http.DefaultTransport)}
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, s.URL+"/api/v1/nodes/n", strings.NewReader("body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	if !errors.Is(err, ErrCut) {
+		t.Errorf("error %v, want %v", err, ErrCut)
+	}
+	cancel()
+	want := Counts{{Verb: "update", Resource: "nodes", Code: http.StatusForbidden}: 1}
+	if diff := cmp.Diff(want, injector.Delivered()); diff != "" {
+		t.Errorf("delivered (-want +got):\n%s", diff)
+	}
+	if body := <-got; body != "body" {
+		t.Errorf("body %q", body)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -32,12 +33,22 @@ const (
 	// Hang lets the request take effect and never answers: the request ends with
 	// its context.
 	Hang
+	// Late loses the connection at once, and delivers the request later, when the
+	// caller has gone on: see Injector.Delay.
+	Late
 )
 
 // Injector lets requests fail. The zero value lets all pass.
 type Injector struct {
+	// Delay is how long a Late request takes to be delivered; nil is a second. It
+	// must not be changed while requests are made.
+	Delay func() time.Duration
+
 	mu   sync.Mutex
 	plan func(*http.Request) Fault
+	// late is what is under way, delivered what was, with its answers.
+	late      sync.WaitGroup
+	delivered Counts
 }
 
 // Plan sets the function that is asked for each request, one at a time; nil
@@ -79,6 +90,11 @@ func (i *Injector) Wrap(next http.RoundTripper) http.RoundTripper {
 			return nil, fmt.Errorf("before the request: %w", ErrCut)
 		case Fail:
 			return answer(req, http.StatusInternalServerError), nil
+		case Late:
+			if err := i.deliverLate(req, next); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("before the late request: %w", ErrCut)
 		}
 		// The effect must not depend on the caller's patience.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), grace)
@@ -103,6 +119,50 @@ func (i *Injector) Wrap(next http.RoundTripper) http.RoundTripper {
 			return nil, fmt.Errorf("after the request: %w", ErrCut)
 		}
 	})
+}
+
+// deliverLate sends a copy of the request after the delay, whatever became of
+// the caller.
+func (i *Injector) deliverLate(req *http.Request, next http.RoundTripper) error {
+	late := req.Clone(context.WithoutCancel(req.Context()))
+	if req.Body != nil {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return fmt.Errorf("read late request: %w", err)
+		}
+		if err := req.Body.Close(); err != nil {
+			return fmt.Errorf("read late request: %w", err)
+		}
+		late.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	delay := time.Second
+	if i.Delay != nil {
+		delay = i.Delay()
+	}
+	i.late.Go(func() {
+		time.Sleep(delay)
+		r := Classify(late)
+		if resp, err := next.RoundTrip(late); err == nil {
+			r.Code = resp.StatusCode
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		}
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if i.delivered == nil {
+			i.delivered = Counts{}
+		}
+		i.delivered[r]++
+	})
+	return nil
+}
+
+// Delivered waits until all late requests are delivered, and counts them.
+func (i *Injector) Delivered() Counts {
+	i.late.Wait()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return maps.Clone(i.delivered)
 }
 
 // answer is a response that did not come from the API server.
