@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
 )
 
+// fieldsType is the only form of managed fields that there is.
+const fieldsType = "FieldsV1"
+
 // errNotV1 is for an entry in a form that did not exist when this was written.
 var errNotV1 = errors.New("fieldsType is not FieldsV1")
 
@@ -51,14 +54,31 @@ type Field struct {
 	parent, name string
 }
 
+// Where annotations and labels are found in the metadata.
+const (
+	annotationsOf = "annotations"
+	labelsOf      = "labels"
+)
+
 // Annotation is the field of one annotation, by its full key.
-func Annotation(key string) Field { return Field{parent: "annotations", name: key} }
+func Annotation(key string) Field { return Field{parent: annotationsOf, name: key} }
 
 // Label is the field of one label, by its full key.
-func Label(key string) Field { return Field{parent: "labels", name: key} }
+func Label(key string) Field { return Field{parent: labelsOf, name: key} }
 
 // Unschedulable is the field spec.unschedulable.
 func Unschedulable() Field { return Field{name: "unschedulable"} }
+
+// Key is the full key of the annotation or label; it is empty for other fields.
+func (f Field) Key() string {
+	if f.parent == "" {
+		return ""
+	}
+	return f.name
+}
+
+// IsLabel tells whether the field is a label.
+func (f Field) IsLabel() bool { return f.parent == labelsOf }
 
 // path is where the field is found.
 func (f Field) path() fieldpath.Path {
@@ -91,8 +111,8 @@ func Owned(entries []metav1.ManagedFieldsEntry, manager string) (Fields, error) 
 			return Fields{}, err
 		}
 		metadata := child(set, "metadata")
-		out.Annotations = append(out.Annotations, names(child(metadata, "annotations"))...)
-		out.Labels = append(out.Labels, names(child(metadata, "labels"))...)
+		out.Annotations = append(out.Annotations, names(child(metadata, annotationsOf))...)
+		out.Labels = append(out.Labels, names(child(metadata, labelsOf))...)
 		out.Unschedulable = out.Unschedulable || set.Has(Unschedulable().path())
 	}
 	// One manager has an entry per API version.
@@ -136,7 +156,7 @@ func decode(e *metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	if e.FieldsV1 == nil {
 		return set, nil
 	}
-	if e.FieldsType != "FieldsV1" {
+	if e.FieldsType != fieldsType {
 		return nil, fmt.Errorf("read managed fields of %s: %w", of(e), errNotV1)
 	}
 	raw := e.FieldsV1.GetRawReader()
