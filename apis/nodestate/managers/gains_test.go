@@ -122,15 +122,16 @@ func TestFieldKey(t *testing.T) {
 		field     Field
 		wantKey   string
 		wantLabel bool
+		wantText  string
 	}{
-		"annotation": {Annotation(stateKey), stateKey, false},
-		"label":      {Label(statusKey), statusKey, true},
-		"cordon":     {Unschedulable(), "", false},
+		"annotation": {Annotation(stateKey), stateKey, false, "annotation " + stateKey},
+		"label":      {Label(statusKey), statusKey, true, "label " + statusKey},
+		"cordon":     {Unschedulable(), "", false, "spec.unschedulable"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if tc.field.Key() != tc.wantKey || tc.field.IsLabel() != tc.wantLabel {
-				t.Errorf("key %q, label %t", tc.field.Key(), tc.field.IsLabel())
+			if tc.field.Key() != tc.wantKey || tc.field.IsLabel() != tc.wantLabel || tc.field.String() != tc.wantText {
+				t.Errorf("%s: key %q, label %t", tc.field, tc.field.Key(), tc.field.IsLabel())
 			}
 		})
 	}

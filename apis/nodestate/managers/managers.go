@@ -77,6 +77,18 @@ func (f Field) Key() string {
 	return f.name
 }
 
+// String is the kind and the key, as messages have it.
+func (f Field) String() string {
+	switch f.parent {
+	case annotationsOf:
+		return "annotation " + f.name
+	case labelsOf:
+		return "label " + f.name
+	default:
+		return "spec." + f.name
+	}
+}
+
 // IsLabel tells whether the field is a label.
 func (f Field) IsLabel() bool { return f.parent == labelsOf }
 
