@@ -24,7 +24,8 @@ import (
 // nodestate.ShareError if the keys do not fit, which no retry mends;
 // nodestate.ErrNotOwner for a key of another owner; everything else is worth a
 // new Read and Apply.
-func (w *Writer) Apply(ctx context.Context, view *View, set nodestate.Set, unschedulable bool) (Outcome, error) {
+func (w *Writer) Apply(ctx context.Context, view *View, set nodestate.Set, unschedulable bool) (outcome Outcome, err error) {
+	defer func() { w.refusals.note(view.Node, w.owner, err) }()
 	want, err := w.encode(&set, view.NextSeq, unschedulable)
 	if err != nil {
 		applies.WithLabelValues(string(w.owner), outcomeInvalid).Inc()
@@ -36,7 +37,8 @@ func (w *Writer) Apply(ctx context.Context, view *View, set nodestate.Set, unsch
 // Release removes everything of the owner from the node, its number included.
 // It is for a node that no NodeWright selects any more and that no Job names:
 // after it, numbers begin anew.
-func (w *Writer) Release(ctx context.Context, view *View) (Outcome, error) {
+func (w *Writer) Release(ctx context.Context, view *View) (outcome Outcome, err error) {
+	defer func() { w.refusals.note(view.Node, w.owner, err) }()
 	return w.bring(ctx, view, intent{owner: w.owner})
 }
 

@@ -63,6 +63,7 @@ type Writer struct {
 	timeout        time.Duration
 	panicOnForeign bool
 	memory         *memory
+	refusals       *Refusals
 }
 
 // Option changes a Writer.

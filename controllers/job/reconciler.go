@@ -122,7 +122,7 @@ func (r *Reconciler) report(
 		outcome, err = r.opts.Writer.Apply(ctx, view, set, false)
 	}
 	if err != nil {
-		if noRoom(err) {
+		if apply.IsNoRoom(err) {
 			r.tellNoRoom(view.Node, err)
 		}
 		return errors.Join(append(errs, err)...)
@@ -145,14 +145,6 @@ func keysOf(reports map[nodestate.PackageRef]nodestate.JobReport) []nodestate.Ke
 		keys = append(keys, nodestate.NewPackageKey(nodestate.KindJobState, ref.NodeWright, ref.Package))
 	}
 	return keys
-}
-
-// noRoom tells whether a write failed for the size of annotations, which users
-// have to mend.
-func noRoom(err error) bool {
-	var room *apply.NoRoomError
-	var share *nodestate.ShareError
-	return errors.As(err, &room) || errors.As(err, &share)
 }
 
 // nodeWrights lists the NodeWrights of the cache, by name, and their names.

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/controllers/node/plan"
 )
@@ -77,9 +75,7 @@ func (r *Reconciler) write(ctx context.Context, in *gathered, p *plan.Plan) (app
 // reportRefusal tells the user where the record cannot be written for want of
 // room. Trying again does not help: the next change of the node does.
 func (r *Reconciler) reportRefusal(ctx context.Context, in *gathered, err error) error {
-	var share *nodestate.ShareError
-	var room *apply.NoRoomError
-	if !errors.As(err, &share) && !errors.As(err, &room) {
+	if !apply.IsNoRoom(err) {
 		return fmt.Errorf("record node %s: %w", in.Node.Name, err)
 	}
 	logf.FromContext(ctx).Error(err, "record does not fit", "node", in.Node.Name)

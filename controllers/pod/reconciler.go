@@ -2,7 +2,6 @@ package pod
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -170,9 +169,7 @@ func (r *Reconciler) nodeWrights(ctx context.Context) ([]string, error) {
 
 // tellNoRoom tells on the node that reports do not fit: users have to mend it.
 func (r *Reconciler) tellNoRoom(node *corev1.Node, err error) {
-	var room *apply.NoRoomError
-	var share *nodestate.ShareError
-	if errors.As(err, &room) || errors.As(err, &share) {
+	if apply.IsNoRoom(err) {
 		r.opts.Recorder.Eventf(node, nil, corev1.EventTypeWarning, EventNoRoom, "ReportPods", "%s",
 			nodestate.CapString(err.Error(), noteLimit))
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
@@ -64,6 +65,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Clock; default is the real one.
 	Clock clock.Clock
+	// Refusals tell which nodes have no room for records; default: none are known.
+	Refusals *apply.Refusals
 	// GrantWorkers is how many grants are written at once; default
 	// DefaultGrantWorkers.
 	GrantWorkers int
@@ -83,6 +86,7 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 		Watches(&corev1.Node{}, handler.Funcs{
 			CreateFunc: r.nodeCreated, UpdateFunc: r.nodeUpdated, DeleteFunc: r.nodeDeleted,
 		}).
+		WatchesRawSource(source.Channel(opts.Refusals.Changed(), handler.Funcs{GenericFunc: r.roomChanged})).
 		WithOptions(controller.Options{
 			// Decisions that depend on each other are made one after the other.
 			MaxConcurrentReconciles: 1,
@@ -100,6 +104,9 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 func (o *Options) fillDefaults(mgr ctrl.Manager) {
 	if o.Gate == nil {
 		o.Gate = openGate{}
+	}
+	if o.Refusals == nil {
+		o.Refusals = apply.NewRefusals()
 	}
 	if o.Live == nil {
 		o.Live = mgr.GetAPIReader()

@@ -37,6 +37,7 @@ func (r *Reconciler) gather(ctx context.Context, nw *v1alpha1.NodeWright, mem *n
 		in.Invalid = fmt.Sprintf("spec.nodeSelectors cannot be read: %s; correct it", err)
 	}
 	found := collect(nodes, nw, selector, mem, in)
+	r.noteRefusals(in.Nodes)
 	if err := r.explain(ctx, nw, in.Nodes, found); err != nil {
 		return nil, err
 	}
@@ -96,6 +97,17 @@ func collect(nodes []corev1.Node, nw *v1alpha1.NodeWright, selector labels.Selec
 	}
 	mem.forgetNodes(seen)
 	return found
+}
+
+// noteRefusals says of nodes at work whose controllers cannot write for want of
+// room: the node itself cannot say so.
+func (r *Reconciler) noteRefusals(nodes []plan.Node) {
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Refused == "" && n.Batch != nil && n.Batch.Holds(n.Slot) {
+			n.Refused = r.opts.Refusals.Of(types.UID(n.UID))
+		}
+	}
 }
 
 // shows tells whether the node, as cached, is not older than the write with

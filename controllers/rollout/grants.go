@@ -92,10 +92,8 @@ func (r *Reconciler) grant(ctx context.Context, nw *v1alpha1.NodeWright, mem *no
 	own := ownGrant{node: g.Node, batch: batch, seq: view.NextSeq, doubt: true}
 	mem.remember(view.Node.UID, own)
 	outcome, err := r.opts.Writer.Apply(ctx, view, set, false)
-	var share *nodestate.ShareError
-	var room *apply.NoRoomError
 	switch {
-	case errors.As(err, &share), errors.As(err, &room):
+	case apply.IsNoRoom(err):
 		logf.FromContext(ctx).Error(err, "Grant does not fit on the node", "nodewright", klog.KObj(nw), "node", g.Node)
 		mem.refused(view.Node.UID, refusal{resourceVersion: view.Node.ResourceVersion, message: err.Error()})
 		grantCount.WithLabelValues(nw.Name, grantRefused).Inc()

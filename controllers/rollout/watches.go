@@ -48,6 +48,13 @@ func (r *Reconciler) nodeCreated(ctx context.Context, e event.CreateEvent, q que
 	}
 }
 
+// roomChanged is for nodes on which a writer found no room, or finds some again.
+func (r *Reconciler) roomChanged(ctx context.Context, e event.GenericEvent, q queue) {
+	if node, ok := e.Object.(*corev1.Node); ok {
+		r.enqueue(ctx, nil, node, q)
+	}
+}
+
 func (r *Reconciler) nodeDeleted(ctx context.Context, e event.DeleteEvent, q queue) {
 	if node, ok := e.Object.(*corev1.Node); ok {
 		r.enqueue(ctx, node, nil, q)

@@ -146,8 +146,9 @@ func addControllers(mgr manager.Manager, o *options, c *configv1alpha1.ManagerCo
 	if err := mgr.Add(barrier); err != nil {
 		return fmt.Errorf("add leader barrier: %w", err)
 	}
+	refusals := apply.NewRefusals()
 	writer := func(owner nodestate.Owner) *apply.Writer {
-		return apply.NewWriter(mgr.GetClient(), mgr.GetAPIReader(), owner, apply.WithGate(barrier))
+		return apply.NewWriter(mgr.GetClient(), mgr.GetAPIReader(), owner, apply.WithGate(barrier), apply.WithRefusals(refusals))
 	}
 	settings, err := jobSettings(o, c)
 	if err != nil {
@@ -168,7 +169,7 @@ func addControllers(mgr manager.Manager, o *options, c *configv1alpha1.ManagerCo
 			Grace: c.PodStartGracePeriod.Duration,
 		}),
 		rollout.AddToManager(mgr, rollout.Options{
-			Writer: writer(nodestate.OwnerRollout), Namespace: o.namespace, Gate: barrier,
+			Writer: writer(nodestate.OwnerRollout), Namespace: o.namespace, Gate: barrier, Refusals: refusals,
 		}),
 	)
 }

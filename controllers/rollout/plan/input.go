@@ -51,7 +51,8 @@ type Node struct {
 	// Cordoned says that the NodeWright holds a cordon on the node.
 	Cordoned bool
 	// Refused says why the last grant could not be written and will not be until
-	// the node changes; empty if it could.
+	// the node changes, or, of a node with a slot, why its record cannot; empty if
+	// they can.
 	Refused string
 	// Unreadable are keys of the NodeWright on the node whose values cannot be
 	// read, as far as they were looked at.
