@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,13 +13,14 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/cmd/devcluster/webhooks"
 )
 
@@ -72,8 +74,12 @@ func (s *server) start() error {
 			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &s.cert, nil }
 		}},
 	})}
+	known := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
+		return fmt.Errorf("make scheme: %w", err)
+	}
 	mgr, err := ctrl.NewManager(s.config, ctrl.Options{
-		Scheme: scheme.Scheme, WebhookServer: hooks,
+		Scheme: known, WebhookServer: hooks,
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	})
 	if err != nil {
@@ -81,11 +87,6 @@ func (s *server) start() error {
 	}
 	if err := addWebhooks(mgr); err != nil {
 		return err
-	}
-	// The node webhooks read nodes; a cache that is asked first by a request would
-	// make that request wait.
-	if _, err := mgr.GetCache().GetInformer(context.Background(), &corev1.Node{}); err != nil {
-		return fmt.Errorf("watch nodes: %w", err)
 	}
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())

@@ -1,30 +1,49 @@
 package admission
 
 import (
-	"context"
-	"slices"
+	"errors"
 
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	configv1alpha1 "github.com/nodewright/nodewright/apis/config/v1alpha1"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/validation"
+	"github.com/nodewright/nodewright/webhooks/deploymentpolicy"
+	"github.com/nodewright/nodewright/webhooks/node"
+	"github.com/nodewright/nodewright/webhooks/nodewright"
 )
 
-// answersAreReal says that addWebhooks registers the webhooks of this project,
-// not a gate.
-const answersAreReal = false
+// eager is in the names of NodeWrights that the webhooks of the tests take for
+// carried out, whatever this version supports.
+const eager = "eager"
 
-// addWebhooks registers a gate: it refuses what reaches it from those who may not
-// break the glass. That shows what the match conditions let through.
-func addWebhooks(mgr ctrl.Manager) error {
-	for _, path := range []string{pathValidateNode, pathMutateNode, pathValidateNW, pathMutateNW, pathValidatePolicy} {
-		mgr.GetWebhookServer().Register(path, &webhook.Admission{Handler: admission.HandlerFunc(
-			func(_ context.Context, r admission.Request) admission.Response {
-				mayBreakGlass := slices.Contains(r.UserInfo.Groups, "node-repairers") || slices.Contains(r.UserInfo.Groups, "system:masters")
-				if path == pathValidateNode && !mayBreakGlass {
-					return admission.Denied("this request reaches the webhook")
-				}
-				return admission.Allowed("")
-			})})
+// runtimeRequired is the taint that new nodes get.
+func runtimeRequired() corev1.Taint {
+	taint, err := validation.ParseTaint(configv1alpha1.DefaultRuntimeRequiredTaints()[0])
+	if err != nil {
+		panic(err)
 	}
-	return nil
+	return taint
+}
+
+// addWebhooks registers the webhooks of this project.
+func addWebhooks(mgr ctrl.Manager) error {
+	return errors.Join(
+		nodewright.AddToManager(mgr, nodewright.Options{}),
+		deploymentpolicy.AddToManager(mgr, deploymentpolicy.Options{}),
+		addNodeWebhooks(mgr),
+	)
+}
+
+func addNodeWebhooks(mgr ctrl.Manager) error {
+	return node.AddToManager(mgr, node.Options{
+		Operator: operator.user, Taint: runtimeRequired(),
+		Obstacle: func(nw *v1alpha1.NodeWright) string {
+			if nw.Name == eager {
+				return ""
+			}
+			return "not in these tests"
+		},
+	})
 }

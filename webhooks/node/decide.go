@@ -53,6 +53,9 @@ type problem struct {
 	field managers.Field
 	key   nodestate.Key
 	text  string
+	// value says what is wrong with a value that a stranger writes, for whoever may
+	// write it all the same.
+	value error
 }
 
 // verdict is what is thought of a write. It is admitted if there are no
@@ -122,7 +125,11 @@ func (d *decision) verdict(admitted reason) verdict {
 }
 
 func (d *decision) refuse(c *change, r reason, text string) {
-	d.problems = append(d.problems, problem{reason: r, field: c.field, key: c.key, text: text})
+	p := problem{reason: r, field: c.field, key: c.key, text: text}
+	if c.has {
+		p.value = nodestate.CheckValue(c.key, c.now)
+	}
+	d.problems = append(d.problems, p)
 }
 
 // judgeNumber refuses a late write of the operator: one that was made from an

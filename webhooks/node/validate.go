@@ -117,7 +117,11 @@ func refused(message string, problems []problem) admission.Response {
 func warnOverride(problems []problem) []string {
 	var out []string
 	for i := range problems[:min(len(problems), maxNamed)] {
-		out = append(out, "override: "+problems[i].text)
+		text := "override: " + problems[i].text
+		if err := problems[i].value; err != nil {
+			text += fmt.Sprintf("; its value cannot be read, which holds the package until somebody mends it: %v", err)
+		}
+		out = append(out, text)
 	}
 	if n := len(problems) - maxNamed; n > 0 {
 		out = append(out, fmt.Sprintf("override: and %d more: %s", n, named(problems[maxNamed:], maxNamed)))
