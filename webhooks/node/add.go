@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -43,7 +44,13 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 		return errNoOperator
 	}
 	if opts.Reviewer == nil {
-		opts.Reviewer = accessReviewer{client: mgr.GetClient()}
+		// Not the manager's client: one that reads its own writes wants to watch what it
+		// creates, and reviews cannot be watched.
+		set, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+		if err != nil {
+			return fmt.Errorf("make client for reviews of access: %w", err)
+		}
+		opts.Reviewer = accessReviewer{reviews: set.AuthorizationV1().SubjectAccessReviews()}
 	}
 	if opts.Obstacle == nil {
 		opts.Obstacle = support.Obstacle

@@ -7,7 +7,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 )
@@ -24,7 +25,9 @@ type Reviewer interface {
 }
 
 // accessReviewer asks the API server.
-type accessReviewer struct{ client client.Client }
+type accessReviewer struct {
+	reviews authorizationclient.SubjectAccessReviewInterface
+}
 
 func (r accessReviewer) MayOverride(ctx context.Context, user *authenticationv1.UserInfo) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -39,7 +42,8 @@ func (r accessReviewer) MayOverride(ctx context.Context, user *authenticationv1.
 			Verb: "override", Group: v1alpha1.GroupVersion.Group, Resource: "nodewrights", Subresource: "nodestate",
 		},
 	}}
-	if err := r.client.Create(ctx, review); err != nil {
+	review, err := r.reviews.Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
 		return false, fmt.Errorf("review the access of %q: %w", user.Username, err)
 	}
 	return review.Status.Allowed, nil
