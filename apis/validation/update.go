@@ -34,22 +34,17 @@ func HeldPackages(before, after *v1alpha1.NodeWright) []string {
 
 // HoldersOf finds the nodes that have packages of a NodeWright: those whose
 // record says so, whether the NodeWright still selects them or not, and
-// whether they are ready or not. A record of an earlier operator that cannot be
-// read counts: the package may be in it.
+// whether they are ready or not. A record of an earlier operator counts until it
+// was taken over, and one that cannot be read for all packages: any may be in it.
 func HoldersOf(nodeWright string, packages []string, nodes []corev1.Node) Holders {
 	out := Holders{}
 	for i := range nodes {
 		n := &nodes[i]
-		blob, hasBlob := n.Annotations[nodestate.NewKey(nodestate.KindBlob, nodeWright).String()]
-		var entries []nodestate.BlobEntry
-		var err error
-		if hasBlob {
-			entries, err = nodestate.ParseBlob(blob)
-		}
+		entries, readable := earlierEntries(nodeWright, n.Annotations)
 		for _, pkg := range packages {
 			_, has := n.Annotations[nodestate.NewPackageKey(nodestate.KindNodeState, nodeWright, pkg).String()]
 			inBlob := func(e nodestate.BlobEntry) bool { return strings.HasPrefix(e.Key, pkg+"|") }
-			if has || err != nil || slices.ContainsFunc(entries, inBlob) {
+			if has || !readable || slices.ContainsFunc(entries, inBlob) {
 				out[pkg] = append(out[pkg], n.Name)
 			}
 		}
@@ -58,6 +53,26 @@ func HoldersOf(nodeWright string, packages []string, nodes []corev1.Node) Holder
 		slices.Sort(names)
 	}
 	return out
+}
+
+// earlierEntries reads what earlier operators recorded for a NodeWright, under
+// either prefix, as far as it was not taken over: from then on the keys of the
+// packages say all, and the blob may lag.
+func earlierEntries(nodeWright string, annotations map[string]string) (entries []nodestate.BlobEntry, readable bool) {
+	seen := annotations[nodestate.NewKey(nodestate.KindLegacySeen, nodeWright).String()]
+	key := nodestate.NewKey(nodestate.KindBlob, nodeWright).String()
+	for _, key := range []string{key, nodestate.LegacyPrefix + strings.TrimPrefix(key, nodestate.Prefix)} {
+		blob, there := annotations[key]
+		if !there || nodestate.BlobHash(blob) == seen {
+			continue
+		}
+		more, err := nodestate.ParseBlob(blob)
+		if err != nil {
+			return nil, false
+		}
+		entries = append(entries, more...)
+	}
+	return entries, true
 }
 
 // change is what an update does to a package that can be uninstalled.
@@ -73,24 +88,27 @@ const (
 // allowed. A package without uninstall stage may go to a lower version: so a
 // rollback to an older manifest is possible.
 func changeOf(was, is *v1alpha1.Package, kept bool) change {
-	if was.Uninstall == nil || !was.Uninstall.Enabled {
-		return ""
-	}
-	if !kept {
+	removable := was.Uninstall != nil && was.Uninstall.Enabled
+	switch {
+	case !kept && removable:
 		return changeRemoval
-	}
-	if nodestate.SameVersion(was.Version, is.Version) {
+	case !kept || nodestate.SameVersion(was.Version, is.Version):
 		return ""
-	}
-	if was.Uninstall.Apply || is.Uninstall != nil && is.Uninstall.Apply {
+	case uninstalling(was) || uninstalling(is):
 		return changeWhileGoing
-	}
-	old, errOld := nodestate.ParseVersion(was.Version)
-	now, errNow := nodestate.ParseVersion(is.Version)
-	if errOld == nil && errNow == nil && now.LessThan(old) {
+	case removable && lower(is.Version, was.Version):
 		return changeDowngrade
 	}
 	return ""
+}
+
+func uninstalling(p *v1alpha1.Package) bool { return p.Uninstall != nil && p.Uninstall.Apply }
+
+// lower tells whether a version is known to be lower than another.
+func lower(version, than string) bool {
+	v, errV := nodestate.ParseVersion(version)
+	t, errT := nodestate.ParseVersion(than)
+	return errV == nil && errT == nil && v.LessThan(t)
 }
 
 // NodeWrightUpdate checks what an update changes; holders say which nodes have

@@ -25,12 +25,13 @@ import (
 type defaulter struct{}
 
 // Handle answers with the patch. What cannot be decoded passes: the schema
-// refuses it, with a better message.
+// refuses it, and knows every field that is wrong. Only of durations it says too
+// little, so a warning says how they are written.
 func (*defaulter) Handle(ctx context.Context, req admission.Request) admission.Response {
 	var nw v1alpha1.NodeWright
 	if err := json.Unmarshal(req.Object.Raw, &nw); err != nil {
 		log.FromContext(ctx).V(2).Info("not decoded, left to the schema", "nodewright", req.Name, "reason", err.Error())
-		return admission.Allowed("")
+		return admission.Allowed("").WithWarnings(durationHints(req.Object.Raw)...)
 	}
 	before, err := json.Marshal(&nw)
 	if err != nil {

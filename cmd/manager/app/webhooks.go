@@ -2,6 +2,7 @@ package app
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -13,6 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	configv1alpha1 "github.com/nodewright/nodewright/apis/config/v1alpha1"
+	"github.com/nodewright/nodewright/apis/validation"
+	"github.com/nodewright/nodewright/webhooks/deploymentpolicy"
+	"github.com/nodewright/nodewright/webhooks/node"
+	"github.com/nodewright/nodewright/webhooks/nodewright"
 )
 
 // What the API server trusts is compared with what is served. Configurations of
@@ -30,13 +35,27 @@ func newWebhookServer(w *configv1alpha1.Webhook, c *certificate) webhook.Server 
 
 // addWebhooks registers admission. It runs on all replicas, with or without the
 // lease: the API server asks any of them.
-func addWebhooks(mgr manager.Manager, o *options, _ *configv1alpha1.ManagerConfiguration, c *certificate) error {
+func addWebhooks(mgr manager.Manager, o *options, m *configv1alpha1.ManagerConfiguration, c *certificate) error {
 	if err := mgr.Add(c); err != nil {
 		return fmt.Errorf("add certificate of admission: %w", err)
 	}
-	return addWebhookProbe(mgr, &trust{
-		reader: mgr.GetAPIReader(), namespace: o.namespace, serving: c.current, clock: clock.RealClock{},
-	}, mgr.GetWebhookServer().StartedChecker())
+	// The first of the taints is the one that the operator puts.
+	taint, err := validation.ParseTaint(m.RuntimeRequiredTaints[0])
+	if err != nil {
+		return fmt.Errorf("read runtimeRequiredTaints: %w", err)
+	}
+	trusted := &trust{reader: mgr.GetAPIReader(), namespace: o.namespace, serving: c.current, clock: clock.RealClock{}}
+	return errors.Join(
+		addWebhookProbe(mgr, trusted, mgr.GetWebhookServer().StartedChecker()),
+		node.AddToManager(mgr, node.Options{Operator: serviceAccountUser(o.namespace, o.managerAccount), Taint: taint}),
+		nodewright.AddToManager(mgr, nodewright.Options{Rules: validation.Rules{AllowedRegistries: m.AllowedRegistries}}),
+		deploymentpolicy.AddToManager(mgr, deploymentpolicy.Options{}),
+	)
+}
+
+// serviceAccountUser is a service account as the API server names its user.
+func serviceAccountUser(namespace, name string) string {
+	return "system:serviceaccount:" + namespace + ":" + name
 }
 
 // addWebhookProbe makes the replica not ready while a request to its webhooks
