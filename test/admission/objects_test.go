@@ -162,16 +162,21 @@ func TestForgedCreationWithoutMnode(t *testing.T) {
 		}
 	})
 	const name = "forged-without-mnode"
-	eventually(t, "vnode refuses", func() error {
-		client, _ := bed.client(t, kubelet(name))
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}, Labels: map[string]string{}}}
-		forge(node)
-		err := client.Post().Resource("nodes").Param("dryRun", metav1.DryRunAll).Body(node).Do(t.Context()).Error()
-		if err == nil || !strings.Contains(err.Error(), vnode) || !strings.Contains(err.Error(), stateKey) {
-			return fmt.Errorf("the answer is: %w", err)
-		}
-		return nil
-	})
+	for brings, edit := range map[string]func(*corev1.Node){
+		stateKey:  func(n *corev1.Node) { n.Annotations[stateKey] = forged(stateKey) },
+		statusKey: func(n *corev1.Node) { n.Labels[statusKey] = "complete" },
+	} {
+		eventually(t, "vnode refuses "+brings, func() error {
+			client, _ := bed.client(t, kubelet(name))
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}, Labels: map[string]string{}}}
+			edit(node)
+			err := client.Post().Resource("nodes").Param("dryRun", metav1.DryRunAll).Body(node).Do(t.Context()).Error()
+			if err == nil || !strings.Contains(err.Error(), vnode) || !strings.Contains(err.Error(), brings) {
+				return fmt.Errorf("the answer is: %w", err)
+			}
+			return nil
+		})
+	}
 	if _, err := register(t, name); err != nil {
 		t.Errorf("a node without records: %v", err)
 	}

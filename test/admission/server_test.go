@@ -63,6 +63,9 @@ func newServer(config *rest.Config, port int, authority *webhooks.Authority, hos
 	if err != nil {
 		return nil, fmt.Errorf("read serving certificate: %w", err)
 	}
+	// The rights that ship have to be enough.
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: operator.user, Groups: operator.groups}
 	return &server{config: config, port: port, cert: pair}, nil
 }
 
