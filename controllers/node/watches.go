@@ -32,7 +32,8 @@ func nodeChanged() predicate.Predicate {
 			return before.UID != after.UID || nodeFacts(before) != nodeFacts(after) ||
 				before.Spec.Unschedulable != after.Spec.Unschedulable ||
 				!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
-				!maps.Equal(before.Labels, after.Labels) || wake.KeysDiffer(before.Annotations, after.Annotations)
+				!maps.Equal(before.Labels, after.Labels) || wake.KeysDiffer(before.Annotations, after.Annotations) ||
+				wake.RoomGrew(before.Annotations, after.Annotations)
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

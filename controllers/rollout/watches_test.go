@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,9 @@ func TestConcerned(t *testing.T) {
 		"grant of one that is gone":        {nil, node("n", grant("gone")), []string{"gone"}},
 		"late grant of one that is gone":   {node("n", nil), node("n", grant("gone")), []string{"gone"}},
 		"grant of a long one that is gone": {nil, node("n", grant(longName+"x")), []string{longName + "x"}},
+		"room grows":                       {node("n", map[string]string{"example.com/a": strings.Repeat("x", 200_000)}, "gpu"), node("n", nil, "gpu"), []string{"gpu", longName}},
+		"room shrinks":                     {node("n", nil, "gpu"), node("n", map[string]string{"example.com/a": strings.Repeat("x", 200_000)}, "gpu"), nil},
+		"small annotation goes":            {node("n", map[string]string{"example.com/a": "b"}, "gpu"), node("n", nil, "gpu"), nil},
 		"annotation of somebody":           {node("n", nil, "gpu"), node("n", map[string]string{"example.com/a": "b"}, "gpu"), nil},
 	}
 	for name, tc := range tests {
