@@ -25,8 +25,8 @@ import (
 const (
 	namespace      = "nodewright-system"
 	serviceAccount = "nodewright-manager"
-	validating     = "nodewright-validating-webhook-configuration"
-	mutating       = "nodewright-mutating-webhook-configuration"
+	validatingName = "nodewright-validating-webhook-configuration"
+	mutatingName   = "nodewright-mutating-webhook-configuration"
 
 	// patience is how long something may take that the API server does by itself.
 	patience = 20 * time.Second
@@ -117,7 +117,7 @@ func (b *installation) apply(ctx context.Context) (string, error) {
 func (b *installation) inject(ctx context.Context, ca []byte) error {
 	opts := metav1.UpdateOptions{FieldManager: "cert-manager-cainjector"}
 	api := b.admin.AdmissionregistrationV1()
-	v, err := api.ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
+	v, err := api.ValidatingWebhookConfigurations().Get(ctx, validatingName, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (b *installation) inject(ctx context.Context, ca []byte) error {
 	if _, err := api.ValidatingWebhookConfigurations().Update(ctx, v, opts); err != nil {
 		return err
 	}
-	m, err := api.MutatingWebhookConfigurations().Get(ctx, mutating, metav1.GetOptions{})
+	m, err := api.MutatingWebhookConfigurations().Get(ctx, mutatingName, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

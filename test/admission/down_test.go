@@ -141,4 +141,18 @@ func TestNodesLiveWithoutWebhooks_WH01(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the alerts see it", func(t *testing.T) {
+		metrics, err := bed.admin.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, series := range []string{
+			`apiserver_admission_webhook_fail_open_count{name="mnode.nodewright.nvidia.com",`,
+			`apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error",name="vnode.nodewright.nvidia.com",`,
+		} {
+			if !strings.Contains(string(metrics), series) {
+				t.Errorf("the API server has no series %s", series)
+			}
+		}
+	})
 }

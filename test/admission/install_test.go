@@ -21,11 +21,11 @@ import (
 func TestAppliedTwice_CE06(t *testing.T) {
 	versions := func() map[string]string {
 		api := bed.admin.AdmissionregistrationV1()
-		v, err := api.ValidatingWebhookConfigurations().Get(t.Context(), validating, metav1.GetOptions{})
+		v, err := api.ValidatingWebhookConfigurations().Get(t.Context(), validatingName, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := api.MutatingWebhookConfigurations().Get(t.Context(), mutating, metav1.GetOptions{})
+		m, err := api.MutatingWebhookConfigurations().Get(t.Context(), mutatingName, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestAppliedTwice_CE06(t *testing.T) {
 				t.Errorf("%s has lost its CA", m.Webhooks[i].Name)
 			}
 		}
-		return map[string]string{validating: v.ResourceVersion, mutating: m.ResourceVersion}
+		return map[string]string{validatingName: v.ResourceVersion, mutatingName: m.ResourceVersion}
 	}
 	before := versions()
 	for range 2 {
