@@ -125,6 +125,14 @@ func unfenced(t *testing.T) string {
 	return node
 }
 
+// nearlyFull is a recorded node whose number is the last but one.
+func nearlyFull(t *testing.T) string {
+	node := recorded(t)
+	breakGlass(t, node, request{manager: "kubectl-edit", verb: merge,
+		change: annotate(nodestate.OwnerNode.SeqKey(), fmt.Sprint(int64(nodestate.MaxSeq)-1))})
+	return node
+}
+
 // reset is a recorded node whose managedFields were emptied.
 func reset(t *testing.T) string {
 	node := recorded(t)
