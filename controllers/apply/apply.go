@@ -61,7 +61,7 @@ func (w *Writer) bring(ctx context.Context, view *View, want intent) (Outcome, e
 		applies.WithLabelValues(string(w.owner), Unchanged.String()).Inc()
 		return Unchanged, nil
 	}
-	if !w.memory.begin(node.Name, node.UID, view.epoch, view.NextSeq) {
+	if !w.memory.begin(node.Name, view.epoch) {
 		return 0, fmt.Errorf("apply to node %s: %w", node.Name, ErrStaleView)
 	}
 	version, err := w.write(ctx, view, want)
@@ -109,12 +109,10 @@ func (w *Writer) reclaim(ctx context.Context, view *View, want, left intent) (*c
 		"node", klog.KObj(view.Node), "manager", w.owner, "keys", left.keys())
 	reclaims.WithLabelValues(string(w.owner)).Inc()
 	seq := view.NextSeq + 1
-	w.memory.sending(view.Node.Name, seq)
 	if _, err := w.send(ctx, view, want.covering(left, seq)); err != nil {
 		return nil, err
 	}
 	seq++
-	w.memory.sending(view.Node.Name, seq)
 	answer, err := w.send(ctx, view, want.numbered(seq))
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
@@ -22,10 +21,6 @@ type memory struct {
 type nodeMemory struct {
 	// known says that the writer has sent something to the node.
 	known bool
-	// uid of the node that seq is about.
-	uid types.UID
-	// seq is the highest number sent, whether it arrived or not.
-	seq int64
 	// version is the resourceVersion that no read may be older than.
 	version string
 	// doubt says that the outcome of the last write is not known.
@@ -61,19 +56,14 @@ func (m *memory) updateLocked(name string, change func(*nodeMemory)) {
 
 // begin starts a write that was decided from a view of this epoch. It is false
 // if the view is stale.
-func (m *memory) begin(name string, uid types.UID, epoch uint64, seq int64) bool {
+func (m *memory) begin(name string, epoch uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.nodes[name].epoch != epoch {
 		return false
 	}
-	m.updateLocked(name, func(n *nodeMemory) { n.uid, n.seq = uid, seq })
+	m.updateLocked(name, func(*nodeMemory) {})
 	return true
-}
-
-// sending remembers the number of one more request of a write that has begun.
-func (m *memory) sending(name string, seq int64) {
-	m.update(name, func(n *nodeMemory) { n.seq = seq })
 }
 
 // wrote ends a write whose effect has this resourceVersion.
@@ -86,28 +76,20 @@ func (m *memory) failed(name string) {
 	m.update(name, func(n *nodeMemory) { n.doubt = true })
 }
 
-// seen takes a read into account that began in the given epoch, and gives the
-// highest number sent to this very node. A live read ends the doubt, and later
-// reads may not be older than it.
-func (m *memory) seen(node *corev1.Node, epoch uint64, live bool) int64 {
+// seenLive takes a read from the API server into account that began in the given
+// epoch. It ends the doubt, and later reads may not be older than it.
+func (m *memory) seenLive(node *corev1.Node, epoch uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, ok := m.nodes[node.Name]
 	if !ok || n.epoch != epoch {
-		return n.seq
+		return
 	}
-	if n.uid != node.UID {
-		// Another node of this name: numbers begin anew.
-		n.uid, n.seq = node.UID, 0
-	}
-	if live {
-		n.doubt = false
-		if older(n.version, node.ResourceVersion) {
-			n.version = node.ResourceVersion
-		}
+	n.doubt = false
+	if older(n.version, node.ResourceVersion) {
+		n.version = node.ResourceVersion
 	}
 	m.nodes[node.Name] = n
-	return n.seq
 }
 
 // forget drops a node that a live read did not find, unless a write began since.

@@ -22,8 +22,10 @@ type View struct {
 	Node *corev1.Node
 	// Record is what stands on the node, of all owners.
 	Record nodestate.Record
-	// NextSeq is the number that the next apply of this owner carries. It grows
-	// with every apply, so it may name a run that this apply starts.
+	// NextSeq is the number that the next apply of this owner carries: the one that
+	// follows what stands. Admission takes no other, so of all applies that were
+	// decided from the same state one takes effect, and a run that this apply starts
+	// may be named by it.
 	NextSeq int64
 
 	epoch uint64
@@ -77,9 +79,11 @@ func (w *Writer) Read(ctx context.Context, name string, known []string) (view *V
 		}
 		live, record = true, nodestate.Decode(node.Annotations, known)
 	}
-	sent := w.memory.seen(node, before.epoch, live)
+	if live {
+		w.memory.seenLive(node, before.epoch)
+	}
 	view = &View{Node: node, Record: record, epoch: before.epoch}
-	view.NextSeq = max(w.stands(&view.Record), sent) + 1
+	view.NextSeq = w.stands(&view.Record) + 1
 	return view, true, nil
 }
 

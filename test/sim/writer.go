@@ -103,7 +103,7 @@ func (w *world) land(r *lateApply) error {
 		return errGone
 	}
 	key := r.owner.SeqKey()
-	if stands, err := nodestate.ParseSeq(before.Annotations[key]); r.seq > 0 && err == nil && r.seq <= stands {
+	if stands, err := nodestate.ParseSeq(before.Annotations[key]); r.seq > 0 && err == nil && r.seq != stands+1 {
 		return errFenced
 	}
 	w.writes++
@@ -166,8 +166,6 @@ type writer struct {
 }
 
 type writerMemory struct {
-	uid   types.UID
-	seq   int64
 	rv    int64
 	doubt bool
 }
@@ -195,14 +193,11 @@ func (wr *writer) read(name string) *view {
 		delete(wr.nodes, name)
 		return nil
 	}
-	if m.uid != node.UID {
-		m.uid, m.seq = node.UID, 0
-	}
 	if known {
 		wr.nodes[name] = m
 	}
 	record := wr.op.w.api.record(node)
-	return &view{node: node, record: *record, nextSeq: max(wr.stands(record), m.seq) + 1}
+	return &view{node: node, record: *record, nextSeq: wr.stands(record) + 1}
 }
 
 func (wr *writer) stands(record *nodestate.Record) int64 {
@@ -254,7 +249,7 @@ func (wr *writer) release(v *view) error {
 func (wr *writer) send(v *view, r *lateApply) error {
 	r.basis, r.sent = wr.op.basis, wr.op.w.now
 	m := wr.nodes[r.node]
-	m.uid, m.seq, m.doubt = r.uid, v.nextSeq, true
+	m.doubt = true
 	wr.nodes[r.node] = m
 	var late func()
 	if r.seq > 0 {

@@ -133,7 +133,9 @@ func (d *decision) refuse(c *change, r reason, text string) {
 }
 
 // judgeNumber refuses a late write of the operator: one that was made from an
-// older state of the node.
+// older state of the node. A number that only grew would let a writer through
+// that is in doubt about its own last write, and knows less than one who wrote
+// meanwhile.
 func (d *decision) judgeNumber(gains []managers.Gain) {
 	if d.writer == "" {
 		return
@@ -165,7 +167,7 @@ func (d *decision) late(full string) string {
 	}
 	// A number that cannot be believed was not the operator's, and fences nothing:
 	// otherwise it would stop the operator on this node.
-	if old, err := nodestate.ParseSeq(d.old.Annotations[full]); err == nil && seq <= old {
+	if old, err := nodestate.ParseSeq(d.old.Annotations[full]); err == nil && seq != old+1 {
 		return d.sayLate(full, old, seq)
 	}
 	return ""

@@ -63,7 +63,7 @@ func (d *decision) sayBadNumber(full, text string) string {
 }
 
 func (d *decision) sayLate(full string, old, now int64) string {
-	return fmt.Sprintf("annotation %s must grow with each write of %s: it is %d and the write says %d, so the write is late; "+
+	return fmt.Sprintf("annotation %s must be one more with each write of %s: it is %d and the write says %d, so it was decided from another state; "+
 		"read the node and decide again", full, d.writer, old, now)
 }
 
