@@ -36,10 +36,11 @@ func (w *Writer) Apply(ctx context.Context, view *View, set nodestate.Set, unsch
 
 // Release removes everything of the owner from the node, its number included.
 // It is for a node that no NodeWright selects any more and that no Job names:
-// after it, numbers begin anew.
+// after it, numbers begin anew. It holds for the node as viewed only: any change
+// since makes it ErrStaleView.
 func (w *Writer) Release(ctx context.Context, view *View) (outcome Outcome, err error) {
 	defer func() { w.refusals.note(view.Node, w.owner, err) }()
-	return w.bring(ctx, view, intent{owner: w.owner})
+	return w.bring(ctx, view, intent{owner: w.owner, version: view.Node.ResourceVersion})
 }
 
 func (w *Writer) encode(set *nodestate.Set, seq int64, unschedulable bool) (intent, error) {
@@ -108,6 +109,7 @@ func (w *Writer) reclaim(ctx context.Context, view *View, want, left intent) (*c
 	log.FromContext(ctx).Info("Taking back keys that others hold too",
 		"node", klog.KObj(view.Node), "manager", w.owner, "keys", left.keys())
 	reclaims.WithLabelValues(string(w.owner)).Inc()
+	want.version = "" // it was checked with the first request
 	seq := view.NextSeq + 1
 	if _, err := w.send(ctx, view, want.covering(left, seq)); err != nil {
 		return nil, err

@@ -10,11 +10,15 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// body of the request: the keys, name and UID, and nothing else: a field with a
+// body of the request: the keys, name, UID and a version if it matters, and
+// nothing else: a field with a
 // zero value would be taken from its owner. Without the UID an apply to a
 // deleted node would create an empty one.
 func (in intent) body(node *corev1.Node) ([]byte, error) {
 	c := corev1ac.Node(node.Name).WithUID(node.UID)
+	if in.version != "" {
+		c.WithResourceVersion(in.version)
+	}
 	if len(in.annotations) > 0 {
 		c.WithAnnotations(in.annotations)
 	}

@@ -51,6 +51,8 @@ func (w *Writer) explain(ctx context.Context, view *View, want intent, err error
 			return 0, outcomeRefused, errors.Join(err, liveErr)
 		case node == nil || node.UID != view.Node.UID:
 			return NodeGone, NodeGone.String(), nil
+		case want.version != "" && apierrors.IsConflict(err):
+			return 0, outcomeRefused, errors.Join(ErrStaleView, err)
 		default:
 			return 0, outcomeRefused, err
 		}

@@ -19,6 +19,9 @@ type intent struct {
 	// unschedulable holds a cordon. It is applied as true or left out, never as
 	// false: false would undo the cordon of an administrator.
 	unschedulable bool
+	// version is the only resourceVersion of the node that the apply is for; empty
+	// for any. What gives the node up has no number to be told from a late one by.
+	version string
 }
 
 // numbered is the same intent with another number. An intent without number,

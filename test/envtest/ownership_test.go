@@ -1,6 +1,7 @@
 package envtest
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -379,4 +380,25 @@ func TestForeignWritesDoNotConflict(t *testing.T) {
 	if got := liveNode(t, name).Annotations[nodestate.OwnerNode.SeqKey()]; got != "50" {
 		t.Errorf("number %s after 50 applies", got)
 	}
+}
+
+// A release has no number to be told from a late one by: it is for the node as
+// viewed only.
+func TestLateReleaseTakesNothingAway(t *testing.T) {
+	p, other := startProcess(t, processOptions{}), startProcess(t, processOptions{})
+	w := p.writer(nodestate.OwnerNode)
+	name := createNode(t, nil).Name
+	bring(t, w, name, packages(nodestate.StageApply, "pa"), apply.Written)
+	view := read(t, w, name)
+	other.awaitCache(t, liveNode(t, name))
+	bring(t, other.writer(nodestate.OwnerNode), name, packages(nodestate.StageConfig, "pa"), apply.Written)
+	if _, err := w.Release(t.Context(), view); !errors.Is(err, apply.ErrStaleView) {
+		t.Errorf("release of an old view: %v, want ErrStaleView", err)
+	}
+	wantKeys(t, name, stateKey("pa"), statusKey, nodestate.OwnerNode.SeqKey())
+	// Decided anew, it takes effect.
+	if outcome, err := w.Release(t.Context(), read(t, w, name)); err != nil || outcome != apply.Written {
+		t.Fatalf("release: %s, %v", outcome, err)
+	}
+	wantKeys(t, name)
 }
