@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -67,24 +68,29 @@ func TestBadInput(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	b := startBed(ctx, t, badInputConfiguration)
-	b.createNodes(ctx, t, 4)
+	b.createNodes(ctx, t, 5)
 	longName := strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + "." + strings.Repeat("c", 63) + "." + strings.Repeat("d", 61)
 	b.createLongNode(ctx, t, longName)
 	c := newClient(t, b.cp.Config())
 
+	b.start(t)
+	// Only who may break the glass gets such values in.
 	pa := nodestate.NewPackageKey(nodestate.KindNodeState, "sound", "pa").String()
 	b.annotate(ctx, t, b.nodes[0], pa, "{}")
 	b.annotate(ctx, t, b.nodes[1], pa,
 		`{"image":"r/p","name":"pa","nodewright":"sound","run":1,"stage":"foo","state":"complete","uid":"u","version":"1.0.0"}`)
 	b.label(ctx, t, b.nodes[2], "example.com/unpullable")
 	b.createUnreadableJob(ctx, t, b.nodes[3])
-	b.start(t)
+	b.fill(ctx, t, b.nodes[4], 700)
 	b.apply(ctx, t, badInputManifests)
 
 	b.wantCondition(ctx, t, c, "sound", v1alpha1.ConditionNodeStateMalformed, b.nodes[0], pa)
 	b.wantCondition(ctx, t, c, "unpullable", v1alpha1.ConditionErroring, b.nodes[2], "pm", "ErrImagePull")
 	b.wantCondition(ctx, t, c, "unsupported", v1alpha1.ConditionBlocked, "spec.packages[pi].interrupt")
-	for _, node := range []string{b.nodes[2], b.nodes[3], longName} {
+	// ST-13: there is room for the grant, and not for the record.
+	b.wantCondition(ctx, t, c, "sound", v1alpha1.ConditionBlocked, b.nodes[4], v1alpha1.ReasonNoRoom)
+	b.patchNode(ctx, t, b.nodes[4], fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, filler))
+	for _, node := range []string{b.nodes[2], b.nodes[3], b.nodes[4], longName} {
 		b.wantComplete(ctx, t, node, "sound", "pa")
 	}
 	for _, node := range b.nodes[:2] {
@@ -177,6 +183,18 @@ func (b *bed) node(ctx context.Context, t *testing.T, name string) *corev1.Node 
 func (b *bed) annotate(ctx context.Context, t *testing.T, node, key, value string) {
 	t.Helper()
 	b.patchNode(ctx, t, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
+}
+
+const filler = "example.com/filler"
+
+// fill leaves this many bytes for annotations on the node.
+func (b *bed) fill(ctx context.Context, t *testing.T, node string, room int) {
+	t.Helper()
+	room += len(filler)
+	for key, value := range b.node(ctx, t, node).Annotations {
+		room += len(key) + len(value)
+	}
+	b.annotate(ctx, t, node, filler, strings.Repeat("x", validation.TotalAnnotationSizeLimitB-room))
 }
 
 func (b *bed) label(ctx context.Context, t *testing.T, node, key string) {

@@ -52,6 +52,24 @@ func startBed(ctx context.Context, t *testing.T, configuration string) *bed {
 	return b
 }
 
+// startAnother starts a manager that takes itself for the leader whoever has the
+// lease.
+func (b *bed) startAnother(t *testing.T) {
+	t.Helper()
+	another, err := b.op.Another("manager-without-lease", managerConfiguration+"leaderElection:\n  enabled: false\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := another.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := another.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func (b *bed) createNodes(ctx context.Context, t *testing.T, n int) {
 	t.Helper()
 	nodes, err := controlplane.CreateNodes(ctx, b.cp.Config(), n, controlplane.NodeOptions{})
@@ -72,6 +90,9 @@ func (b *bed) start(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	if err := b.op.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // apply applies manifests as a user does.
@@ -91,8 +112,4 @@ kind: ManagerConfiguration
 agentImage: nodewright.example/agent:7.0.0
 metrics:
   bindAddress: "0"
-health:
-  bindAddress: "0"
-webhook:
-  enabled: false
 `

@@ -40,14 +40,35 @@ func TestStress(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for _, tc := range []struct {
 		name string
-		plan func(*rand.Rand) func(*http.Request) faults.Fault
-		// conflicts says that no reconcile may fail at all.
-		clean bool
+		trouble
 	}{
-		{"restarts and a hostile writer", nil, true},
-		{"requests fail or lose their answer", failing, false},
+		{"restarts and a hostile writer", trouble{clean: true}},
+		{"requests fail or lose their answer", trouble{plan: failing}},
+		{"requests come late, and two managers lead", trouble{plan: late, twoLeaders: true}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { stress(t, random, tc.plan, tc.clean) })
+		t.Run(tc.name, func(t *testing.T) { stress(t, random, tc.trouble) })
+	}
+}
+
+// trouble is what a run of the stress test has to bear besides restarts and the
+// hostile writer.
+type trouble struct {
+	// plan of faults; nil for none.
+	plan func(*rand.Rand) func(*http.Request) faults.Fault
+	// twoLeaders says that a second manager works without asking for the lease.
+	twoLeaders bool
+	// clean says that no reconcile may fail at all.
+	clean bool
+}
+
+// late lets one write of 10 come up to 4 seconds after its client was told that
+// the connection broke, and went on.
+func late(random *rand.Rand) func(*http.Request) faults.Fault {
+	return func(req *http.Request) faults.Fault {
+		if r := faults.Classify(req); !r.Writes() || random.IntN(10) != 0 {
+			return faults.None
+		}
+		return faults.Late
 	}
 }
 
@@ -63,13 +84,17 @@ func failing(random *rand.Rand) func(*http.Request) faults.Fault {
 	}
 }
 
-func stress(t *testing.T, random *rand.Rand, plan func(*rand.Rand) func(*http.Request) faults.Fault, clean bool) {
+func stress(t *testing.T, random *rand.Rand, tc trouble) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit+2*time.Minute)
 	defer cancel()
 	bed := startBed(ctx, t, managerConfiguration)
 	bed.createNodes(ctx, t, stressNodes)
-	if plan != nil {
-		bed.proxy.injector.Plan(plan(random))
+	if tc.plan != nil {
+		delays := rand.New(rand.NewPCG(random.Uint64(), 3))
+		bed.proxy.injector.Delay = func() time.Duration {
+			return 500*time.Millisecond + time.Duration(delays.Int64N(int64(3500*time.Millisecond)))
+		}
+		bed.proxy.injector.Plan(tc.plan(random))
 	}
 	past := newHistory()
 	if err := past.follow(ctx, bed.cs); err != nil {
@@ -81,6 +106,9 @@ func stress(t *testing.T, random *rand.Rand, plan func(*rand.Rand) func(*http.Re
 	go writer.run(hostileCtx)
 
 	bed.start(t)
+	if tc.twoLeaders {
+		bed.startAnother(t)
+	}
 	bed.apply(ctx, t, manifests(random))
 
 	bed.waitShare(ctx, t, 0.2)
@@ -95,7 +123,8 @@ func stress(t *testing.T, random *rand.Rand, plan func(*rand.Rand) func(*http.Re
 	}
 	bed.waitShare(ctx, t, 1)
 	stopHostile()
-	bed.check(ctx, t, past, writer, clean)
+	bed.checkLate(t, tc)
+	bed.check(ctx, t, past, writer, tc.clean)
 }
 
 // manifests are two NodeWrights whose packages fail at random, once or twice,
@@ -162,6 +191,24 @@ func count(nodes []corev1.Node) (complete int, open []string) {
 	}
 	slices.Sort(open)
 	return complete, open
+}
+
+// checkLate wants that late writes to nodes came, and that admission refused
+// those that were overtaken: without it they would have put an old record back.
+func (b *bed) checkLate(t *testing.T, tc trouble) {
+	t.Helper()
+	delivered := b.proxy.injector.Delivered()
+	toNodes := func(code int) int {
+		return delivered.Sum(func(r faults.Request) bool { return r.Name() == "nodes" && (code == 0 || r.Code == code) })
+	}
+	if !tc.twoLeaders {
+		return
+	}
+	t.Logf("%d late requests, %d of them to nodes, of which %d were refused", delivered.Sum(func(faults.Request) bool { return true }),
+		toNodes(0), toNodes(http.StatusForbidden))
+	if toNodes(http.StatusForbidden) == 0 {
+		t.Error("no late write to a node was refused: the fence was not put to the test")
+	}
 }
 
 // check holds what was seen against what must be.

@@ -93,7 +93,7 @@ func (cp *ControlPlane) writeKwokConfig() (string, error) {
 
 // tryKwok starts kwok on a free port and waits until it serves, which it does after its watches have begun.
 func (cp *ControlPlane) tryKwok(ctx context.Context, config, kubeconfig string) (*Process, error) {
-	address, err := freeAddress()
+	address, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -115,13 +115,14 @@ func (cp *ControlPlane) tryKwok(ctx context.Context, config, kubeconfig string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := p.waitFor(ctx, func(ctx context.Context) error { return checkHealth(ctx, "http://"+address+"/healthz") }); err != nil {
+	if err := p.waitFor(ctx, func(ctx context.Context) error { return CheckHealth(ctx, "http://"+address+"/healthz") }); err != nil {
 		return nil, errors.Join(err, p.Kill())
 	}
 	return p, nil
 }
 
-func freeAddress() (string, error) {
+// FreeAddress is an address of this machine on which nobody listened just now.
+func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
@@ -132,7 +133,8 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-func checkHealth(ctx context.Context, url string) error {
+// CheckHealth asks a health endpoint, and returns what it says if not 200.
+func CheckHealth(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("ask for health: %w", err)

@@ -36,10 +36,6 @@ kind: ManagerConfiguration
 agentImage: nodewright.example/agent:7.0.0
 metrics:
   bindAddress: "0"
-health:
-  bindAddress: "0"
-webhook:
-  enabled: false
 `
 
 // manyNodes is from where on the control plane is set up for scale.
@@ -85,6 +81,10 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, op.Stop()) }()
+	if err := op.Ready(ctx); err != nil {
+		return err
+	}
+	say("the webhooks are asked, with certificates that the demo made itself; in a cluster cert-manager makes them (%s)", since(began))
 
 	names, err := applyManifests(ctx, op, opts.Root, opts.Manifests, say)
 	if err != nil {

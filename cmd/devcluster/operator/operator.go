@@ -10,9 +10,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -40,7 +43,7 @@ var userGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + 
 type Options struct {
 	// Root of this module's source.
 	Root string
-	// Configuration of the manager as YAML.
+	// Configuration of the manager as YAML, without health and webhook.
 	Configuration string
 	// Server makes the operator speak to another address than the API server's, as
 	// a proxy that knows who it is; without credentials.
@@ -53,6 +56,8 @@ type Options struct {
 
 // Operator is an installed operator.
 type Operator struct {
+	// name of the process and of its log.
+	name   string
 	cp     *controlplane.ControlPlane
 	opts   Options
 	binary string
@@ -60,6 +65,7 @@ type Operator struct {
 	// kubeconfig is the file that the process reads.
 	kubeconfig string
 	config     string
+	admission  admission
 
 	failed chan error
 
@@ -79,10 +85,11 @@ const (
 	maxEarly = 3
 )
 
-// Install builds the manager and applies CRDs and RBAC, as a user would.
+// Install builds the manager and applies kinds, rights and admission, as a user
+// would. The webhooks ask the process that Start starts.
 func Install(ctx context.Context, cp *controlplane.ControlPlane, opts Options) (*Operator, error) {
 	o := &Operator{
-		cp: cp, opts: opts,
+		name: "manager", cp: cp, opts: opts,
 		binary: filepath.Join(cp.Dir(), "manager"),
 		config: filepath.Join(cp.Dir(), "manager.yaml"),
 		failed: make(chan error, 1),
@@ -90,7 +97,14 @@ func Install(ctx context.Context, cp *controlplane.ControlPlane, opts Options) (
 	if err := o.build(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := o.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(opts.Root, overlay)); err != nil {
+	if err := o.listen(); err != nil {
+		return nil, fmt.Errorf("install operator: %w", err)
+	}
+	manifests, err := o.render(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("install operator: %w", err)
+	}
+	if _, err := kubectl(ctx, cp, bytes.NewReader(manifests), "apply", "--server-side", "-f", "-"); err != nil {
 		return nil, fmt.Errorf("install operator: %w", err)
 	}
 	user, err := cp.AddUser(UserName, userGroups...)
@@ -103,10 +117,44 @@ func Install(ctx context.Context, cp *controlplane.ControlPlane, opts Options) (
 			return nil, fmt.Errorf("install operator: %w", err)
 		}
 	}
-	if err := os.WriteFile(o.config, []byte(opts.Configuration), 0o600); err != nil {
+	if err := os.WriteFile(o.config, []byte(opts.Configuration+o.admission.settings()), 0o600); err != nil {
 		return nil, fmt.Errorf("install operator: %w", err)
 	}
 	return o, nil
+}
+
+// Another is a second process of an installed operator, as the same user, with a
+// configuration of its own. The API server does not ask its webhooks.
+func (o *Operator) Another(name, configuration string) (*Operator, error) {
+	another := &Operator{
+		name: name, cp: o.cp, opts: o.opts, binary: o.binary, user: o.user, kubeconfig: o.kubeconfig,
+		config: filepath.Join(o.cp.Dir(), name+".yaml"), failed: make(chan error, 1),
+	}
+	if err := another.listen(); err != nil {
+		return nil, fmt.Errorf("install another operator: %w", err)
+	}
+	if err := os.WriteFile(another.config, []byte(configuration+another.admission.settings()), 0o600); err != nil {
+		return nil, fmt.Errorf("install another operator: %w", err)
+	}
+	return another, nil
+}
+
+// listen chooses where the process listens.
+func (o *Operator) listen() error {
+	webhook, err := controlplane.FreeAddress()
+	if err != nil {
+		return err
+	}
+	if o.admission.health, err = controlplane.FreeAddress(); err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(webhook)
+	if err != nil {
+		return fmt.Errorf("read address %q: %w", webhook, err)
+	}
+	o.admission.certDir = filepath.Join(o.cp.Dir(), "serving-certs")
+	o.admission.port, err = strconv.Atoi(port)
+	return err
 }
 
 // throughServer writes a kubeconfig that names the server alone.
@@ -140,10 +188,14 @@ func (o *Operator) Kubectl(ctx context.Context, args ...string) (string, error) 
 
 // Kubectl runs the control plane's kubectl as administrator.
 func Kubectl(ctx context.Context, cp *controlplane.ControlPlane, args ...string) (string, error) {
+	return kubectl(ctx, cp, nil, args...)
+}
+
+func kubectl(ctx context.Context, cp *controlplane.ControlPlane, in io.Reader, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(cp.AssetsDir(), "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+cp.KubeconfigFile())
 	var out, errOut bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errOut
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &errOut
 	if err := cmd.Run(); err != nil {
 		return out.String(), fmt.Errorf("kubectl %v: %w: %s", args, err, bytes.TrimSpace(errOut.Bytes()))
 	}
@@ -161,7 +213,7 @@ func (o *Operator) Start() error {
 
 func (o *Operator) start() error {
 	p, err := o.cp.Run(controlplane.Command{
-		Name: "manager", Path: o.binary,
+		Name: o.name, Path: o.binary,
 		Args: []string{
 			"--config", o.config, "--kubeconfig", o.kubeconfig, "--namespace", Namespace,
 			"--log-format", "console", "--log-level", fmt.Sprint(o.opts.LogLevel),
@@ -203,7 +255,7 @@ func (o *Operator) watch(p *controlplane.Process) {
 func (o *Operator) Failed() <-chan error { return o.failed }
 
 // LogTail is the end of the operator's log.
-func (o *Operator) LogTail() string { return tail(filepath.Join(o.cp.LogDir(), "manager.log")) }
+func (o *Operator) LogTail() string { return tail(filepath.Join(o.cp.LogDir(), o.name+".log")) }
 
 // tail is the end of a log.
 func tail(file string) string {

@@ -60,10 +60,6 @@ agentImage: %s
 metrics:
   bindAddress: %s
   secure: false
-health:
-  bindAddress: "0"
-webhook:
-  enabled: false
 concurrency:
   node: %d
 `, agentImage, metricsAddress, o.workers)})

@@ -60,7 +60,7 @@ func (b *bench) operatorRound(ctx context.Context, r *Result) (_ float64, err er
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, op.Stop()) }()
-	if err := b.leads(ctx); err != nil {
+	if err := errors.Join(b.leads(ctx), op.Ready(ctx)); err != nil {
 		return 0, err
 	}
 	file, err := b.writeManifest()
