@@ -142,6 +142,10 @@ const SlotNoPath = "DependencyUnsatisfied"
 // that had the name before, or a pod whose Job was taken away.
 const SlotExecutorNotEnded = "ExecutorNotEnded"
 
+// SlotJobSuspended is the Reason of a working slot whose node waits for a Job
+// that somebody suspended.
+const SlotJobSuspended = "JobSuspended"
+
 // Slot answers a Batch. Only the node gives a slot back.
 type Slot struct {
 	// ID of the Batch this answers.

@@ -201,7 +201,7 @@ func (r *Reconciler) job(ctx context.Context, name string) (*batchv1.Job, error)
 func jobFacts(job *batchv1.Job) plan.Job {
 	facts := plan.Job{
 		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
-		DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
+		Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend, DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
 	}
 	id, err := packagejob.Parse(job)
 	if err != nil || !packagejob.Owned(job.Labels) {

@@ -192,6 +192,9 @@ func (w *work) ensureJob(pkg *Package) {
 		w.put(e)
 	default:
 		w.active = true
+		if job.State == JobUnfinished && job.Suspended && !job.Deleting {
+			w.waits = nodestate.SlotJobSuspended
+		}
 		want := deadline(pkg.StageTimeout)
 		if job.State == JobUnfinished && !job.Deleting && !equalSeconds(want, job.DeadlineSeconds) {
 			w.p.out.Patch = append(w.p.out.Patch, JobDeadline{Name: job.Name, UID: job.UID, DeadlineSeconds: want})
@@ -209,7 +212,7 @@ func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
 	}
 	w.active = true
 	if w.p.stopExecutors(e.Ref(), ReasonSuperseded, "another attempt of the package is to start") {
-		w.barred = w.barred || w.p.outOfReach(e.Ref())
+		w.waitFor(e.Ref())
 		return
 	}
 	create := JobCreate{

@@ -114,6 +114,8 @@ type Job struct {
 	State      JobState
 	// Deleting says that it has a deletion timestamp.
 	Deleting bool
+	// Suspended says that it has no pods until somebody resumes it.
+	Suspended bool
 	// DeadlineSeconds is its activeDeadlineSeconds, nil for none.
 	DeadlineSeconds *int64
 }

@@ -21,8 +21,9 @@ type work struct {
 	wants bool
 	// active says that something runs, or is due to.
 	active bool
-	// barred says that a stage waits for a Job or pod that this pass cannot end.
-	barred bool
+	// waits is the reason of a working slot while something outside holds a stage
+	// up: a Job or pod that this pass cannot end, or a Job that is suspended.
+	waits string
 }
 
 // hold is a reason why no stage of a NodeWright may start on the node.

@@ -116,8 +116,15 @@ func (w *work) mustEnd(ref nodestate.PackageRef, why string) bool {
 	if !w.p.stopExecutors(ref, reason, why) {
 		return false
 	}
-	w.barred = w.barred || w.p.outOfReach(ref)
+	w.waitFor(ref)
 	return true
+}
+
+// waitFor notes that a stage waits for what this controller does not end.
+func (w *work) waitFor(ref nodestate.PackageRef) {
+	if w.p.outOfReach(ref) {
+		w.waits = nodestate.SlotExecutorNotEnded
+	}
 }
 
 // showMissing says on an entry that has to start anew what it waits for.

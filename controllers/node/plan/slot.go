@@ -56,8 +56,8 @@ func (w *work) answerSlot(complete, erroring bool) {
 	default:
 		if reason := w.releaseReason(complete, erroring); reason != "" {
 			slot.State, slot.Reason = nodestate.SlotReleased, reason
-		} else if w.barred {
-			slot.Reason = nodestate.SlotExecutorNotEnded
+		} else {
+			slot.Reason = w.waits
 		}
 	}
 	w.p.out.Set.Slots[w.nw.Name] = slot

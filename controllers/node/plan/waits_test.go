@@ -51,6 +51,22 @@ func TestWaitForWhatIsOutOfReachIsShown(t *testing.T) {
 	}
 }
 
+// A Job that somebody suspends is named as what the node waits for until it is
+// resumed.
+func TestSuspendedJobIsShown(t *testing.T) {
+	w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
+	w.pass()
+	w.wantStatus("nw", nodestate.StatusInProgress, nodestate.SlotWorking, "")
+	w.running("nw", "pa").Suspended = true
+	if p := w.pass(); len(p.Delete)+len(p.Create) != 0 {
+		t.Errorf("the suspended Job is replaced: %+v", p)
+	}
+	w.wantStatus("nw", nodestate.StatusInProgress, nodestate.SlotWorking, nodestate.SlotJobSuspended)
+	w.running("nw", "pa").Suspended = false
+	w.pass()
+	w.wantStatus("nw", nodestate.StatusInProgress, nodestate.SlotWorking, "")
+}
+
 // The version before is what is on the host until an upgrade is done: a new
 // image of the version does not turn the upgrade into an installation.
 func TestImageChangeGoesOnWithUpgrade(t *testing.T) {

@@ -89,7 +89,11 @@ func (p *planner) blockedReason() (reason, message string) {
 			reason = v1alpha1.ReasonNodesBlocked
 		}
 	}
-	return reason, fmt.Sprintf("%s held up: %s", areNodes(int(problem.Count)), listNames(problem))
+	message = fmt.Sprintf("%s held up: %s", areNodes(int(problem.Count)), listNames(problem))
+	if first := problem.Nodes[0]; first.Message != "" {
+		message += "; on " + first.Name + ": " + first.Message
+	}
+	return reason, message
 }
 
 // finishConditions gives conditions their times: what keeps its status keeps

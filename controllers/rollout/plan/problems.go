@@ -111,6 +111,8 @@ func unreadableMessage(m *member) string {
 // findProblems names the nodes that need a look.
 func (p *planner) findProblems() {
 	var erroring, blocked, ignored, unreadable []*member
+	// What holds all nodes is said of the NodeWright, and not of each of them.
+	heldAll := p.held != "" || p.in.Invalid != ""
 	for i := range p.members {
 		m := &p.members[i]
 		switch {
@@ -119,6 +121,7 @@ func (p *planner) findProblems() {
 		case !m.active:
 		case m.word() == nodestate.StatusErroring:
 			erroring = append(erroring, m)
+		case heldAll:
 		case m.obstacle != "" || m.word() == nodestate.StatusBlocked || m.waits() != "":
 			blocked = append(blocked, m)
 		}
@@ -148,7 +151,9 @@ func blockedDetail(m *member) Detail {
 	switch {
 	case m.waits() == nodestate.SlotExecutorNotEnded:
 		return Detail{Reason: m.waits(), Message: "a Job or pod of a former node of this name, or a pod without its Job, has not ended; " +
-			"the next stage starts when it has"}
+			"the next stage starts when it has: see kubectl get pods in the operator's namespace"}
+	case m.waits() == nodestate.SlotJobSuspended:
+		return Detail{Reason: m.waits(), Message: "somebody suspended the Job of a stage; kubectl get jobs shows it: set its spec.suspend to false, or delete it and the stage starts anew"}
 	case m.waits() != "":
 		return Detail{Reason: m.waits(), Message: "the node waits"}
 	case m.Detail.Reason != "":

@@ -363,6 +363,7 @@ func TestReasonsOfSlotsAreShown(t *testing.T) {
 	}{
 		"works":                     {change: slot(nodestate.SlotWorking, "")},
 		"waits for an executor":     {change: slot(nodestate.SlotWorking, nodestate.SlotExecutorNotEnded), want: nodestate.SlotExecutorNotEnded},
+		"waits for a suspended Job": {change: slot(nodestate.SlotWorking, nodestate.SlotJobSuspended), want: nodestate.SlotJobSuspended},
 		"gave up for a dependency":  {change: slot(nodestate.SlotReleased, nodestate.SlotNoPath), want: nodestate.SlotNoPath},
 		"gave up for something new": {change: slot(nodestate.SlotReleased, "Whatever"), want: "Whatever"},
 		"the entry says more": {want: "ImagePullBackOff", change: func(w *world) {
