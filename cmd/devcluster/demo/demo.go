@@ -86,8 +86,15 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	say("the webhooks are asked, with certificates that the demo made itself; in a cluster cert-manager makes them (%s)", since(began))
 
+	stay := func(why string) {
+		if opts.Keep && ctx.Err() == nil {
+			say("\n%sThe cluster stays up until Ctrl-C. In another terminal:\n  export KUBECONFIG=%s PATH=%s:$PATH", why, cp.KubeconfigFile(), cp.AssetsDir())
+			<-ctx.Done()
+		}
+	}
 	names, err := applyManifests(ctx, op, opts.Root, opts.Manifests, say)
 	if err != nil {
+		stay(err.Error() + "\n")
 		return err
 	}
 	w, err := newWatcher(watchCtx, cp.Config(), names)
@@ -96,13 +103,8 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	err = follow(ctx, op, w, newScreen(opts.Out, opts.Terminal), opts.Timeout)
 	w.summary(ctx, opts.Out, cp)
-	if opts.Keep && ctx.Err() == nil {
-		say("\nThe cluster stays up until Ctrl-C. In another terminal:\n  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get nodewrights",
-			cp.KubeconfigFile(), cp.AssetsDir())
-		<-ctx.Done()
-		return err
-	}
-	if err != nil {
+	stay("")
+	if err != nil && !opts.Keep {
 		say("\nend of the operator's log:\n%s", op.LogTail())
 	}
 	return err
