@@ -215,8 +215,8 @@ func strangerRows() map[string]row {
 	}
 	value := forged(stateKey)
 	for name, r := range map[string]row{
-		"stranger completes a package": {verbs: everyVerb, change: annotate(stateKey, value)},
-		"stranger sets the label":      {verbs: everyVerb, change: label(statusKey, "complete")},
+		"WH-05 stranger completes a package": {verbs: everyVerb, change: annotate(stateKey, value)},
+		"stranger sets the label":            {verbs: everyVerb, change: label(statusKey, "complete")},
 		"stranger adds a record": {verbs: everyVerb,
 			change: annotate(nodestate.NewPackageKey(nodestate.KindNodeState, nodeWright, "other").String(), value)},
 		"stranger removes a record":                {verbs: updates, change: annotate(stateKey, gone)},
@@ -349,12 +349,12 @@ func operatorRows(t *testing.T) map[string]row {
 		"number that is too large":               {verbs: []verb{force}, change: with(stateKey, complete, seq, fmt.Sprint(int64(nodestate.MaxSeq)+1)), want: refused, says: []string{seq}},
 		"number of twenty digits":                {verbs: []verb{force}, change: with(stateKey, complete, seq, "99999999999999999999"), want: refused, says: []string{seq}},
 
-		"operator with the manager of others": {manager: string(nodestate.OwnerJob), verbs: []verb{force},
+		"WH-05 operator with the manager of others": {manager: string(nodestate.OwnerJob), verbs: []verb{force},
 			change: annotate(stateKey, complete, nodestate.OwnerJob.SeqKey(), "6", key(nodestate.KindJobState), forged(key(nodestate.KindJobState))),
 			want:   refused, says: []string{stateKey, string(nodestate.OwnerNode), string(nodestate.OwnerJob)}},
 		"operator with no manager of ours": {manager: "nodewright-manager", verbs: []verb{merge, force},
 			change: annotate(stateKey, complete), want: refused, says: []string{stateKey, "nodewright-manager"}},
-		"operator with the right manager and another's key": {verbs: []verb{force},
+		"WH-05 operator with the right manager and another's key": {verbs: []verb{force},
 			change: with(key(nodestate.KindBatch), forged(key(nodestate.KindBatch))),
 			want:   refused, says: []string{key(nodestate.KindBatch), string(nodestate.OwnerRollout)}},
 		"operator with the right manager and another's number": {verbs: []verb{force},
