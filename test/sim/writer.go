@@ -230,7 +230,7 @@ func (wr *writer) apply(v *view, set nodestate.Set) (written bool, err error) {
 	if stands(v.node, &encoded, wr.owner) {
 		return false, nil
 	}
-	return true, wr.send(v, &lateApply{
+	return true, wr.send(&lateApply{
 		owner: wr.owner, node: v.node.Name, uid: v.node.UID, seq: v.nextSeq,
 		annotations: encoded.Annotations, labels: encoded.Labels,
 	})
@@ -240,13 +240,13 @@ func (wr *writer) apply(v *view, set nodestate.Set) (written bool, err error) {
 func (wr *writer) release(v *view) error {
 	for key := range v.node.Annotations {
 		if owns(key, wr.owner) {
-			return wr.send(v, &lateApply{owner: wr.owner, node: v.node.Name, uid: v.node.UID})
+			return wr.send(&lateApply{owner: wr.owner, node: v.node.Name, uid: v.node.UID})
 		}
 	}
 	return nil
 }
 
-func (wr *writer) send(v *view, r *lateApply) error {
+func (wr *writer) send(r *lateApply) error {
 	r.basis, r.sent = wr.op.basis, wr.op.w.now
 	m := wr.nodes[r.node]
 	m.doubt = true
