@@ -2,8 +2,8 @@ package nodewright
 
 import (
 	"context"
-	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -29,6 +29,7 @@ type defaulter struct{}
 // little, so a warning says how they are written.
 func (*defaulter) Handle(ctx context.Context, req admission.Request) admission.Response {
 	var nw v1alpha1.NodeWright
+	// As the API server reads it: Packages is not packages.
 	if err := json.Unmarshal(req.Object.Raw, &nw); err != nil {
 		log.FromContext(ctx).V(2).Info("not decoded, left to the schema", "nodewright", req.Name, "reason", err.Error())
 		return admission.Allowed("").WithWarnings(durationHints(req.Object.Raw)...)

@@ -70,6 +70,7 @@ func TestDefaultsKeepBytes_WH14(t *testing.T) {
 		"entry is null":     {`{"packages":{"pa":null}}`, `{"packages":{"pa":null}}`},
 		"no packages":       {`{}`, `{}`},
 		"unknown fields":    {`{"more":1}`, `{"more":1}`},
+		"other case":        {`{"Packages":{"pa":{"version":"1"}}}`, `{"Packages":{"pa":{"version":"1"}}}`},
 		"cannot be decoded": {`{"stageTimeout":"1d","packages":{"pa":{"version":"1"}}}`, `{"stageTimeout":"1d","packages":{"pa":{"version":"1"}}}`},
 	}
 	for name, tc := range tests {

@@ -29,7 +29,11 @@ import (
 func newWebhookServer(w *configv1alpha1.Webhook, c *certificate) webhook.Server {
 	return webhook.NewServer(webhook.Options{
 		Host: w.Host, Port: int(*w.Port),
-		TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.GetCertificate = c.current }},
+		TLSOpts: []func(*tls.Config){func(t *tls.Config) {
+			t.GetCertificate = c.current
+			// Every API server that is new enough speaks it.
+			t.MinVersion = tls.VersionTLS12
+		}},
 	})
 }
 
