@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,8 +136,10 @@ func TestMetadataMakesNoCall(t *testing.T) {
 	}
 }
 
-// Where mnode was away, vnode refuses a node that brings records along.
-func TestForgedCreationWithoutMnode(t *testing.T) {
+// withoutMnode keeps the API server from asking mnode until the test ends: what it
+// would take off new nodes reaches validation.
+func withoutMnode(t *testing.T) {
+	t.Helper()
 	api := bed.admin.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	shipped, err := manifests.As[admissionregistrationv1.MutatingWebhookConfiguration](bed.objects, "MutatingWebhookConfiguration")
 	if err != nil {
@@ -161,6 +164,20 @@ func TestForgedCreationWithoutMnode(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	const name = "probe-without-mnode"
+	eventually(t, "mnode is not asked", func() error {
+		client, _ := bed.client(t, kubelet(name))
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{stateKey: forged(stateKey)}}}
+		if err := client.Post().Resource("nodes").Param("dryRun", metav1.DryRunAll).Body(node).Do(t.Context()).Error(); err == nil {
+			return errors.New("the record was taken off")
+		}
+		return nil
+	})
+}
+
+// Where mnode was away, vnode refuses a node that brings records along.
+func TestForgedCreationWithoutMnode(t *testing.T) {
+	withoutMnode(t)
 	const name = "forged-without-mnode"
 	for brings, edit := range map[string]func(*corev1.Node){
 		stateKey:  func(n *corev1.Node) { n.Annotations[stateKey] = forged(stateKey) },
