@@ -11,9 +11,8 @@ import (
 )
 
 // body of the request: the keys, name, UID and a version if it matters, and
-// nothing else: a field with a
-// zero value would be taken from its owner. Without the UID an apply to a
-// deleted node would create an empty one.
+// nothing else: a field with a zero value would be taken from its owner. Without
+// the UID an apply to a deleted node would create an empty one.
 func (in intent) body(node *corev1.Node) ([]byte, error) {
 	c := corev1ac.Node(node.Name).WithUID(node.UID)
 	if in.version != "" {

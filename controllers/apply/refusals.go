@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -18,6 +19,14 @@ func IsNoRoom(err error) bool {
 	var room *NoRoomError
 	var share *nodestate.ShareError
 	return errors.As(err, &room) || errors.As(err, &share)
+}
+
+// RoomGrew tells whether annotations of a node that was at least half full got
+// smaller: what did not fit may fit now. All annotations of an object share 256
+// KiB.
+func RoomGrew(before, after map[string]string) bool {
+	was := size(before)
+	return was > validation.TotalAnnotationSizeLimitB/2 && size(after) < was
 }
 
 // Refusals remembers nodes that have no room for the keys of a writer. It is for

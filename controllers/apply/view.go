@@ -35,8 +35,12 @@ type View struct {
 // a set carries them in Raw. What a set leaves out is removed, so an intent
 // starts from these unless somebody asked for the removal.
 func (v *View) Carried(owner nodestate.Owner) map[string]string {
+	return carried(&v.Record, owner)
+}
+
+func carried(record *nodestate.Record, owner nodestate.Owner) map[string]string {
 	var out map[string]string
-	for key, value := range v.Record.Raw {
+	for key, value := range record.Raw {
 		if o, owned := nodestate.OwnerOf(key); owned && o == owner {
 			if out == nil {
 				out = make(map[string]string)
@@ -67,7 +71,7 @@ func (w *Writer) Read(ctx context.Context, name string, known []string) (view *V
 		return nil, false, nil
 	}
 	record := nodestate.Decode(node.Annotations, known)
-	if !live && w.unreadable(&record) {
+	if !live && len(carried(&record, w.owner)) > 0 {
 		// Users remove values that cannot be read. One that only the cache still has
 		// would be carried back.
 		if node, err = w.getLive(ctx, name, reasonUnreadable); err != nil {
@@ -85,16 +89,6 @@ func (w *Writer) Read(ctx context.Context, name string, known []string) (view *V
 	view = &View{Node: node, Record: record, epoch: before.epoch}
 	view.NextSeq = w.stands(&view.Record) + 1
 	return view, true, nil
-}
-
-// unreadable tells whether the record has keys of the owner that cannot be read.
-func (w *Writer) unreadable(record *nodestate.Record) bool {
-	for key := range record.Raw {
-		if o, owned := nodestate.OwnerOf(key); owned && o == w.owner {
-			return true
-		}
-	}
-	return false
 }
 
 // stands is the highest number that the record shows for the owner. Where

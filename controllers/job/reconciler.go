@@ -16,6 +16,7 @@ import (
 	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/controllers/carry"
 	"github.com/nodewright/nodewright/controllers/job/plan"
+	"github.com/nodewright/nodewright/controllers/wake"
 )
 
 // requestTimeout ends each request of this controller, and each wait for the
@@ -83,12 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := errors.Join(errs...); err != nil {
 		return ctrl.Result{}, err
 	}
-	result := ctrl.Result{}
-	if !p.NextCheck.IsZero() {
-		// A time that has come by now is due at once; zero would mean never.
-		result.RequeueAfter = max(p.NextCheck.Sub(r.opts.Clock.Now()), time.Nanosecond)
-	}
-	return result, nil
+	return wake.At(p.NextCheck, r.opts.Clock.Now()), nil
 }
 
 // report gathers missing evidence and brings the node's reports up to date.

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/controllers/node/plan"
+	"github.com/nodewright/nodewright/controllers/wake"
 )
 
 // Nodes are read and patched, never created: an apply to a node that is gone
@@ -55,12 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.carryOut(ctx, in, &p); err != nil {
 		return ctrl.Result{}, err
 	}
-	result := ctrl.Result{}
-	if !p.NextCheck.IsZero() {
-		// A time that has come by now is due at once; zero would mean never.
-		result.RequeueAfter = max(p.NextCheck.Sub(r.opts.Clock.Now()), time.Nanosecond)
-	}
-	return result, nil
+	return wake.At(p.NextCheck, r.opts.Clock.Now()), nil
 }
 
 // write records the plan. Where nothing of ours is left to speak of, also the

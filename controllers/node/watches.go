@@ -16,6 +16,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
+	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/controllers/wake"
 )
 
@@ -33,7 +34,7 @@ func nodeChanged() predicate.Predicate {
 				before.Spec.Unschedulable != after.Spec.Unschedulable ||
 				!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
 				!maps.Equal(before.Labels, after.Labels) || wake.KeysDiffer(before.Annotations, after.Annotations) ||
-				wake.RoomGrew(before.Annotations, after.Annotations)
+				apply.RoomGrew(before.Annotations, after.Annotations)
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

@@ -17,6 +17,7 @@ import (
 	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/controllers/carry"
 	"github.com/nodewright/nodewright/controllers/pod/plan"
+	"github.com/nodewright/nodewright/controllers/wake"
 )
 
 const (
@@ -74,10 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.write(ctx, view, p, pods); err != nil {
 		return ctrl.Result{}, err
 	}
-	if p.NextCheck.IsZero() {
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{RequeueAfter: max(p.NextCheck.Sub(now), time.Nanosecond)}, nil
+	return wake.At(p.NextCheck, now), nil
 }
 
 // write brings the node's reports to those of the plan.

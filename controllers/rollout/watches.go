@@ -16,7 +16,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
-	"github.com/nodewright/nodewright/controllers/wake"
+	"github.com/nodewright/nodewright/controllers/apply"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -119,7 +119,7 @@ func labelsDiffer(before, after map[string]string) bool {
 func concerned(before, after *corev1.Node, list []v1alpha1.NodeWright) []string {
 	var out []string
 	known := make(map[string]bool, len(list))
-	broad := before == nil || after == nil || rolloutFacts(before, after) || wake.RoomGrew(before.Annotations, after.Annotations)
+	broad := before == nil || after == nil || rolloutFacts(before, after) || apply.RoomGrew(before.Annotations, after.Annotations)
 	for i := range list {
 		nw := &list[i]
 		known[nw.Name] = true

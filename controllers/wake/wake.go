@@ -8,7 +8,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +27,15 @@ const (
 // RateLimiter backs off each request alone, doubling up to MaxBackoff.
 func RateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, MaxBackoff)
+}
+
+// At asks for another pass at the given time; the zero time asks for none.
+func At(next, now time.Time) reconcile.Result {
+	if next.IsZero() {
+		return reconcile.Result{}
+	}
+	// A time that has come by now is due at once; zero would mean never.
+	return reconcile.Result{RequeueAfter: max(next.Sub(now), time.Nanosecond)}
 }
 
 // Node is the request for the object itself.
@@ -69,22 +77,6 @@ func Owned(namespace string) func(client.Object) bool {
 // annotations; kinds narrows it to keys of these kinds.
 func KeysDiffer(a, b map[string]string, kinds ...nodestate.Kind) bool {
 	return missing(a, b, kinds) || missing(b, a, kinds)
-}
-
-// RoomGrew tells whether annotations of a node that was at least half full got
-// smaller: what did not fit may fit now. All annotations of an object share 256
-// KiB.
-func RoomGrew(before, after map[string]string) bool {
-	was := bytes(before)
-	return was > validation.TotalAnnotationSizeLimitB/2 && bytes(after) < was
-}
-
-// bytes of annotations, as the API server counts them.
-func bytes(annotations map[string]string) (n int) {
-	for key, value := range annotations {
-		n += len(key) + len(value)
-	}
-	return n
 }
 
 // missing tells whether a key that matters is in a and not the same in b.

@@ -3,6 +3,7 @@ package wake
 import (
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -76,5 +77,23 @@ func TestRateLimiterEnds(t *testing.T) {
 	}
 	if wait := l.When(Named("n2")[0]); wait > minBackoff {
 		t.Fatalf("another node waits %s", wait)
+	}
+}
+
+func TestAt(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	for name, tc := range map[string]struct {
+		next time.Time
+		want time.Duration
+	}{
+		"nothing is due": {time.Time{}, 0},
+		"later":          {now.Add(time.Minute), time.Minute},
+		"now":            {now, time.Nanosecond},
+		"overdue":        {now.Add(-time.Minute), time.Nanosecond},
+	} {
+		if got := At(tc.next, now).RequeueAfter; got != tc.want {
+			t.Errorf("%s: after %s, want %s", name, got, tc.want)
+		}
 	}
 }
