@@ -146,6 +146,14 @@ func SameVersion(a, b string) bool {
 	return errA == nil && errB == nil && va.Equal(vb)
 }
 
+// HigherVersion tells whether a version is known to be higher than another; of
+// versions that cannot be read, nobody knows.
+func HigherVersion(version, than string) bool {
+	v, errV := ParseVersion(version)
+	t, errT := ParseVersion(than)
+	return errV == nil && errT == nil && v.GreaterThan(t)
+}
+
 func quote(s string) string {
 	return fmt.Sprintf("%q", CapString(s, 64))
 }

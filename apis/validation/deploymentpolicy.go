@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	maxCompartments    = 100
+	// The status has room for one more, the default one.
+	maxCompartments    = v1alpha1.MaxCompartments - 1
 	maxCompartmentName = 253
 	maxNamedUsers      = 10
 	// maxCount is the most of what is counted here, the largest number of the

@@ -24,9 +24,10 @@ const (
 	defaultHost = "docker.io"
 )
 
-// splitImage cuts a reference into repository, tag and digest. The port of a
-// registry is no tag: a tag has no slash behind it.
-func splitImage(image string) (repository, tag, digest string) {
+// SplitImage cuts a reference into repository, tag and digest; tag and digest are
+// empty if there is none. The port of a registry is no tag: a tag has no slash
+// behind it.
+func SplitImage(image string) (repository, tag, digest string) {
 	repository, digest, _ = strings.Cut(image, "@")
 	if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') {
 		repository, tag = repository[:i], repository[i+1:]
@@ -75,7 +76,7 @@ func packageImage(path *field.Path, image, version string) field.ErrorList {
 	if errs := imageText(path, image); len(errs) > 0 {
 		return errs
 	}
-	repository, tag, digest := splitImage(image)
+	repository, tag, digest := SplitImage(image)
 	if problem := repositoryProblem(repository); problem != "" {
 		return field.ErrorList{field.Invalid(path, image, problem)}
 	}
@@ -97,7 +98,7 @@ func agentImage(path *field.Path, image string) field.ErrorList {
 	if errs := imageText(path, image); len(errs) > 0 {
 		return errs
 	}
-	repository, tag, digest := splitImage(image)
+	repository, tag, digest := SplitImage(image)
 	problem := repositoryProblem(repository)
 	switch {
 	case problem != "":
@@ -118,7 +119,7 @@ func allowed(path *field.Path, image string, prefixes []string) field.ErrorList 
 	if len(prefixes) == 0 || image == "" {
 		return nil
 	}
-	repository, _, _ := splitImage(image)
+	repository, _, _ := SplitImage(image)
 	full := fullRepository(repository)
 	for _, prefix := range prefixes {
 		if p := fullPrefix(prefix); full == p || strings.HasPrefix(full, p+"/") {

@@ -13,10 +13,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 )
 
-const (
-	maxPackages = 100
-	minPriority = 1
-)
+const minPriority = 1
 
 // Rules are what a NodeWright has to keep to besides its own form.
 type Rules struct {
@@ -43,8 +40,8 @@ func NodeWright(nw *v1alpha1.NodeWright, rules Rules) field.ErrorList {
 		errs = append(errs, field.NotSupported(path.Child("sequencing"), m, []v1alpha1.SequencingMode{v1alpha1.SequencingAll, v1alpha1.SequencingNode}))
 	}
 	packages := path.Child("packages")
-	if n := len(s.Packages); n > maxPackages {
-		errs = append(errs, field.TooMany(packages, n, maxPackages))
+	if n := len(s.Packages); n > v1alpha1.MaxPackages {
+		errs = append(errs, field.TooMany(packages, n, v1alpha1.MaxPackages))
 	}
 	for _, name := range s.PackageNames() {
 		p := s.Packages[name]

@@ -269,7 +269,7 @@ func TestNodeWright(t *testing.T) {
 }
 
 func TestTooManyPackages(t *testing.T) {
-	for count, want := range map[int]int{maxPackages: 0, maxPackages + 1: 1} {
+	for count, want := range map[int]int{v1alpha1.MaxPackages: 0, v1alpha1.MaxPackages + 1: 1} {
 		nw := sound()
 		nw.Spec.Packages = map[string]v1alpha1.Package{}
 		for i := range count {

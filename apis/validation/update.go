@@ -96,20 +96,13 @@ func changeOf(was, is *v1alpha1.Package, kept bool) change {
 		return ""
 	case uninstalling(was) || uninstalling(is):
 		return changeWhileGoing
-	case removable && lower(is.Version, was.Version):
+	case removable && nodestate.HigherVersion(was.Version, is.Version):
 		return changeDowngrade
 	}
 	return ""
 }
 
 func uninstalling(p *v1alpha1.Package) bool { return p.Uninstall != nil && p.Uninstall.Apply }
-
-// lower tells whether a version is known to be lower than another.
-func lower(version, than string) bool {
-	v, errV := nodestate.ParseVersion(version)
-	t, errT := nodestate.ParseVersion(than)
-	return errV == nil && errT == nil && v.LessThan(t)
-}
 
 // NodeWrightUpdate checks what an update changes; holders say which nodes have
 // the packages of HeldPackages. The new form is checked by NodeWright.
@@ -172,7 +165,7 @@ func NodeWrightUpdateWarnings(before, after *v1alpha1.NodeWright) []string {
 			continue
 		}
 		at := "spec.packages[" + name + "]"
-		if was.Uninstall != nil && was.Uninstall.Apply && (is.Uninstall == nil || !is.Uninstall.Apply) {
+		if uninstalling(&was) && !uninstalling(&is) {
 			out = append(out, at+".uninstall.apply is no longer true: the uninstall is cancelled, and nodes that it was done on get the package again")
 		}
 		if was.Version != is.Version && nodestate.SameVersion(was.Version, is.Version) {

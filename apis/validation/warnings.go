@@ -53,7 +53,7 @@ func budgetWarnings(s *v1alpha1.NodeWrightSpec) []string {
 		return nil
 	}
 	for _, name := range s.PackageNames() {
-		if p := s.Packages[name]; p.Interrupt != nil || len(p.ConfigInterrupts) > 0 {
+		if p := s.Packages[name]; p.Interrupts() {
 			return []string{fmt.Sprintf("spec.packages[%s] interrupts nodes, and there is neither interruptionBudget nor deploymentPolicy: one node at a time is worked on", name)}
 		}
 	}
@@ -66,7 +66,7 @@ func packageWarnings(at string, p *v1alpha1.Package) []string {
 		out = append(out, interruptWarnings(at+".interrupt", p.Interrupt)...)
 	}
 	if p.AgentImageOverride != "" {
-		if _, tag, digest := splitImage(p.AgentImageOverride); tag == "" && digest == "" {
+		if _, tag, digest := SplitImage(p.AgentImageOverride); tag == "" && digest == "" {
 			out = append(out, at+".agentImageOverride has neither tag nor digest: what runs as root on nodes is whatever latest is")
 		}
 	}

@@ -34,6 +34,10 @@ func (s *NodeWrightSpec) PackageNames() []string {
 	return slices.Sorted(maps.Keys(s.Packages))
 }
 
+// Interrupts tells whether the package may interrupt its nodes, at once or when
+// its configMap changes.
+func (p *Package) Interrupts() bool { return p.Interrupt != nil || len(p.ConfigInterrupts) > 0 }
+
 // StageTimeoutOf is the bound of one attempt of a stage of the package: the
 // package's own, else the NodeWright's, else fallback. 0 means no time bound.
 func (s *NodeWrightSpec) StageTimeoutOf(pkg string, fallback time.Duration) time.Duration {

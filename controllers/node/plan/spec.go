@@ -25,7 +25,7 @@ const (
 func changeOf(pkg *Package, e *nodestate.PackageStatus) change {
 	switch {
 	case !nodestate.SameVersion(pkg.Version, e.Version):
-		if higher(pkg.Version, e.Version) {
+		if nodestate.HigherVersion(pkg.Version, e.Version) {
 			return changeHigher
 		}
 		return changeLower
@@ -36,12 +36,6 @@ func changeOf(pkg *Package, e *nodestate.PackageStatus) change {
 	default:
 		return changeNone
 	}
-}
-
-func higher(a, b string) bool {
-	va, errA := nodestate.ParseVersion(a)
-	vb, errB := nodestate.ParseVersion(b)
-	return errA == nil && errB == nil && va.GreaterThan(vb)
 }
 
 // nextStage is the stage after a complete one; ok is false after the last.

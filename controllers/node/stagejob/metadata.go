@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/validation"
 )
 
 // MaxForeignAnnotations is how many bytes of a node's foreign annotations are
@@ -105,5 +106,6 @@ func tag(image string) string {
 	if _, digest, ok := strings.Cut(image, "@"); ok {
 		return digest
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(image, repository(image)), ":")
+	_, tag, _ := validation.SplitImage(image)
+	return tag
 }

@@ -3,13 +3,13 @@ package stagejob
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/validation"
 )
 
 const (
@@ -100,7 +100,7 @@ func podSpec(s *Settings, r *Request) corev1.PodSpec {
 // container completes what all containers share.
 func (s *Settings) container(name, image string, c corev1.Container) corev1.Container {
 	c.Name, c.Image, c.ImagePullPolicy = name, image, corev1.PullIfNotPresent
-	if slices.Contains(s.AlwaysPull, repository(image)) {
+	if repository, _, _ := validation.SplitImage(image); slices.Contains(s.AlwaysPull, repository) {
 		c.ImagePullPolicy = corev1.PullAlways
 	}
 	c.SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
@@ -109,20 +109,11 @@ func (s *Settings) container(name, image string, c corev1.Container) corev1.Cont
 
 // packageImage is the image by digest where one is given, else by version.
 func packageImage(r *Request) string {
-	base := repository(r.Image)
+	base, _, _ := validation.SplitImage(r.Image)
 	if r.ContainerSHA != "" {
 		return base + "@" + r.ContainerSHA
 	}
 	return base + ":" + r.Identity.Version
-}
-
-// repository is an image without tag and digest; a registry may have a port.
-func repository(image string) string {
-	image, _, _ = strings.Cut(image, "@")
-	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
-		return image[:i]
-	}
-	return image
 }
 
 func hostMounts() []corev1.VolumeMount {

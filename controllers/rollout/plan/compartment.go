@@ -66,7 +66,7 @@ func Ceiling(spec *v1alpha1.NodeWrightSpec, nodes int) int {
 
 func interrupts(spec *v1alpha1.NodeWrightSpec) bool {
 	for _, p := range spec.Packages {
-		if p.Interrupt != nil || len(p.ConfigInterrupts) > 0 {
+		if p.Interrupts() {
 			return true
 		}
 	}
