@@ -1,17 +1,11 @@
 package deploymentpolicy
 
 import (
-	"context"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-)
 
-// Decisions, as the metric counts them.
-const (
-	decisionAdmitted = "admitted"
-	decisionRefused  = "refused"
+	"github.com/nodewright/nodewright/webhooks/answer"
 )
 
 var decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -23,15 +17,11 @@ func init() { metrics.Registry.MustRegister(decisions) }
 
 // counted counts what the webhook decides.
 func counted(hook *admission.Webhook) *admission.Webhook {
-	handler := hook.Handler
-	hook.Handler = admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
-		resp := handler.Handle(ctx, req)
-		decision := decisionAdmitted
+	return answer.Noted(hook, func(req *admission.Request, resp *admission.Response) {
+		decision := answer.Admitted
 		if !resp.Allowed {
-			decision = decisionRefused
+			decision = answer.Refused
 		}
 		decisions.WithLabelValues(string(req.Operation), decision).Inc()
-		return resp
 	})
-	return hook
 }

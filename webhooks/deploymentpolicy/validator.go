@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/validation"
+	"github.com/nodewright/nodewright/webhooks/answer"
 )
 
 // lister lists from the API server.
@@ -59,8 +60,5 @@ func (v *validator) ValidateDelete(ctx context.Context, policy *v1alpha1.Deploym
 }
 
 func invalid(policy *v1alpha1.DeploymentPolicy, errs field.ErrorList) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("DeploymentPolicy").GroupKind(), policy.Name, errs)
+	return answer.Invalid(v1alpha1.KindDeploymentPolicy, policy.Name, errs)
 }

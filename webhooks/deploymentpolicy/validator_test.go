@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/webhooks/answer"
 )
 
 // users are the NodeWrights of the cluster.
@@ -84,10 +85,10 @@ func TestDecisionsAreCounted(t *testing.T) {
 	count := func(decision string) float64 {
 		return testutil.ToFloat64(decisions.WithLabelValues("CREATE", decision))
 	}
-	refused, admitted := count(decisionRefused), count(decisionAdmitted)
+	refused, admitted := count(answer.Refused), count(answer.Admitted)
 	ask(t, &users{}, admissionv1.Create, policy("0"), "")
 	ask(t, &users{}, admissionv1.Create, policy("1"), "")
-	if count(decisionRefused) != refused+1 || count(decisionAdmitted) != admitted+1 {
+	if count(answer.Refused) != refused+1 || count(answer.Admitted) != admitted+1 {
 		t.Error("a decision is not counted")
 	}
 }

@@ -53,9 +53,8 @@ type problem struct {
 	field managers.Field
 	key   nodestate.Key
 	text  string
-	// value says what is wrong with a value that a stranger writes, for whoever may
-	// write it all the same.
-	value error
+	// value is what a stranger writes, nil for nothing.
+	value *string
 }
 
 // verdict is what is thought of a write. It is admitted if there are no
@@ -127,7 +126,7 @@ func (d *decision) verdict(admitted reason) verdict {
 func (d *decision) refuse(c *change, r reason, text string) {
 	p := problem{reason: r, field: c.field, key: c.key, text: text}
 	if c.has {
-		p.value = nodestate.CheckValue(c.key, c.now)
+		p.value = &c.now
 	}
 	d.problems = append(d.problems, p)
 }

@@ -117,9 +117,12 @@ func refused(message string, problems []problem) admission.Response {
 func warnOverride(problems []problem) []string {
 	var out []string
 	for i := range problems[:min(len(problems), maxNamed)] {
-		text := "override: " + problems[i].text
-		if err := problems[i].value; err != nil {
-			text += fmt.Sprintf("; its value cannot be read, which holds the package until somebody mends it: %v", err)
+		p := &problems[i]
+		text := "override: " + p.text
+		if p.value != nil {
+			if err := nodestate.CheckValue(p.key, *p.value); err != nil {
+				text += fmt.Sprintf("; its value cannot be read, which holds the package until somebody mends it: %v", err)
+			}
 		}
 		out = append(out, text)
 	}

@@ -1,11 +1,11 @@
 package nodewright
 
 import (
-	"context"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/nodewright/nodewright/webhooks/answer"
 )
 
 // The webhooks, as the metric names them.
@@ -14,12 +14,10 @@ const (
 	webhookValidate = "vnodewright"
 )
 
-// Decisions, as the metric counts them.
+// Decisions, as the metric counts them, besides those of package answer.
 const (
-	decisionAdmitted = "admitted"
-	decisionWarned   = "warned"
-	decisionChanged  = "changed"
-	decisionRefused  = "refused"
+	decisionWarned  = "warned"
+	decisionChanged = "changed"
 )
 
 var decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -32,24 +30,20 @@ func init() { metrics.Registry.MustRegister(decisions) }
 
 // counted counts what the handler of a webhook decides.
 func counted(name string, hook *admission.Webhook) *admission.Webhook {
-	handler := hook.Handler
-	hook.Handler = admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
-		resp := handler.Handle(ctx, req)
-		decisions.WithLabelValues(name, string(req.Operation), decision(&resp)).Inc()
-		return resp
+	return answer.Noted(hook, func(req *admission.Request, resp *admission.Response) {
+		decisions.WithLabelValues(name, string(req.Operation), decision(resp)).Inc()
 	})
-	return hook
 }
 
 func decision(resp *admission.Response) string {
 	switch {
 	case !resp.Allowed:
-		return decisionRefused
+		return answer.Refused
 	case len(resp.Patches) > 0:
 		return decisionChanged
 	case len(resp.Warnings) > 0:
 		return decisionWarned
 	default:
-		return decisionAdmitted
+		return answer.Admitted
 	}
 }

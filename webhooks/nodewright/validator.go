@@ -15,6 +15,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/support"
 	"github.com/nodewright/nodewright/apis/validation"
+	"github.com/nodewright/nodewright/webhooks/answer"
 )
 
 // lister lists from the cache.
@@ -121,8 +122,5 @@ func (v *validator) missingPolicy(ctx context.Context, name string) string {
 }
 
 func invalid(nw *v1alpha1.NodeWright, errs field.ErrorList) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("NodeWright").GroupKind(), nw.Name, errs)
+	return answer.Invalid(v1alpha1.KindNodeWright, nw.Name, errs)
 }

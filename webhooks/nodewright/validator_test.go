@@ -19,6 +19,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/validation"
+	"github.com/nodewright/nodewright/webhooks/answer"
 )
 
 // world is the cluster as the webhook sees it.
@@ -178,10 +179,10 @@ func TestDecisionsAreCounted(t *testing.T) {
 	count := func(operation, decision string) float64 {
 		return testutil.ToFloat64(decisions.WithLabelValues(webhookValidate, operation, decision))
 	}
-	refused, admitted := count("CREATE", decisionRefused), count("CREATE", decisionAdmitted)
+	refused, admitted := count("CREATE", answer.Refused), count("CREATE", answer.Admitted)
 	validate(t, &world{}, request(admissionv1.Create, object(`"version":"x"`, ""), ""))
 	validate(t, &world{}, request(admissionv1.Create, object(`"version":"1"`, ""), ""))
-	if count("CREATE", decisionRefused) != refused+1 || count("CREATE", decisionAdmitted) != admitted+1 {
-		t.Errorf("refused %v to %v, admitted %v to %v", refused, count("CREATE", decisionRefused), admitted, count("CREATE", decisionAdmitted))
+	if count("CREATE", answer.Refused) != refused+1 || count("CREATE", answer.Admitted) != admitted+1 {
+		t.Errorf("refused %v to %v, admitted %v to %v", refused, count("CREATE", answer.Refused), admitted, count("CREATE", answer.Admitted))
 	}
 }
