@@ -1,13 +1,8 @@
 package admission
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +13,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
+	devoperator "github.com/nodewright/nodewright/cmd/devcluster/operator"
 	"github.com/nodewright/nodewright/cmd/devcluster/webhooks"
 	"github.com/nodewright/nodewright/test/manifests"
+	"github.com/nodewright/nodewright/test/poll"
 )
 
 const (
@@ -57,7 +54,7 @@ func install(ctx context.Context, cluster *controlplane.ControlPlane) (*installa
 	b.objects = slices.DeleteFunc(b.objects, func(o manifests.Object) bool {
 		return o.GroupVersionKind().Group == "cert-manager.io"
 	})
-	port, err := freePort()
+	port, err := controlplane.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -87,30 +84,9 @@ func install(ctx context.Context, cluster *controlplane.ControlPlane) (*installa
 	return b, b.waitUntilAsked(ctx)
 }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
-}
-
 // apply does what a user does, and returns what kubectl says.
 func (b *installation) apply(ctx context.Context) (string, error) {
-	var stream bytes.Buffer
-	for _, object := range b.objects {
-		if err := json.NewEncoder(&stream).Encode(object); err != nil {
-			return "", err
-		}
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(b.cluster.AssetsDir(), "kubectl"),
-		"--kubeconfig", b.cluster.KubeconfigFile(), "apply", "--server-side", "-f", "-")
-	cmd.Stdin = &stream
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("apply: %w: %s", err, out)
-	}
-	return string(out), nil
+	return devoperator.Apply(ctx, b.cluster, b.objects)
 }
 
 // inject puts the CA into the configurations, as cert-manager's injector does.
@@ -210,15 +186,5 @@ func (i identity) String() string { return i.user[strings.LastIndex(i.user, ":")
 
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	poll.Until(t, what, patience, check)
 }

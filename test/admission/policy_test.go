@@ -187,8 +187,7 @@ func TestPolicyOfCreations(t *testing.T) {
 		"with a label":        {who: alice, edit: func(n *corev1.Node) { n.Labels[statusKey] = "complete" }, want: true},
 		"with an early record": {who: alice, want: true,
 			edit: func(n *corev1.Node) { n.Annotations = map[string]string{blobKey: "{}"} }},
-		"with a record, by the operator": {who: operator, want: false, edit: func(*corev1.Node) {}},
-		"with a record, by break-glass":  {who: repair, edit: func(n *corev1.Node) { n.Annotations = map[string]string{stateKey: forged(stateKey)} }},
+		"with a record, by break-glass": {who: repair, edit: func(n *corev1.Node) { n.Annotations = map[string]string{stateKey: forged(stateKey)} }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +197,7 @@ func TestPolicyOfCreations(t *testing.T) {
 			tc.edit(node)
 			client, _ := bed.client(t, tc.who)
 			a := &answer{err: client.Post().Resource("nodes").Body(node).Do(t.Context()).Error(), calls: bed.server.calls(node.Name)}
-			if got := a.policyDecision() == policed; got != tc.want {
+			if got := a.policyDecision() == policed; got != tc.want || got != (a.err != nil) {
 				t.Errorf("refused by the policy: %t, want %t: %v", got, tc.want, a.err)
 			}
 		})
@@ -243,7 +242,7 @@ func TestPolicyOfTheEarlierForm(t *testing.T) {
 			want: true, says: []string{blobKey, "nodeState_<nodewright>_<package>", "kubectl nodewright migrate"}},
 		"an earlier operator changes too late":  {before: inPhase(nodestate.LegacyPruned, true), who: alice, verb: merge, change: annotate(blobKey, blob+" "), want: true},
 		"what was given up is removed":          {before: inPhase(nodestate.LegacyPruned, true), who: alice, verb: merge, change: annotate(blobKey, gone)},
-		"a repair brings it back":               {before: inPhase(nodestate.LegacyPruned, false), who: repair, verb: merge, change: annotate(blobKey, blob), want: true},
+		"a repair brings it back":               {before: inPhase(nodestate.LegacyPruned, false), who: repair, verb: merge, change: annotate(blobKey, blob)},
 		"a repair brings it back, and marks it": {before: inPhase(nodestate.LegacyPruned, false), who: repair, verb: merge, change: annotate(blobKey, blob, phaseKey, "converging")},
 		"a stranger marks it":                   {before: inPhase(nodestate.LegacyPruned, false), who: alice, verb: merge, change: annotate(blobKey, blob, phaseKey, "converging"), want: true},
 		"the operator gives it up":              {before: inPhase(nodestate.LegacyConverging, true), who: operator, manager: string(nodestate.OwnerMigration), verb: force, change: migration(nodestate.LegacyPruned, nil)},
@@ -261,7 +260,7 @@ func TestPolicyOfTheEarlierForm(t *testing.T) {
 				manager = "kubectl"
 			}
 			a := bed.send(t, node, request{who: tc.who, manager: manager, verb: tc.verb, change: tc.change})
-			if got := a.policyDecision() == policed; got != tc.want {
+			if got := a.policyDecision() == policed; got != tc.want || got != (a.err != nil) {
 				t.Fatalf("refused by the policy: %t, want %t: %v", got, tc.want, a.err)
 			}
 			for _, part := range tc.says {

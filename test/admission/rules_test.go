@@ -20,20 +20,17 @@ type rule struct {
 	says []string
 }
 
-// onePackage is the spec of a NodeWright with a package, and more of both.
+// onePackage is the spec of a NodeWright with a package, and more of both. What is
+// given of the package comes in place of its version and image.
 func onePackage(more string, pkg ...string) string {
-	const image = "image: registry.example/pa"
-	fields := "version: 1.0.0, " + image
-	if text := strings.Join(pkg, ", "); text != "" {
-		fields += ", " + text
-		if strings.Contains(text, "version: ") {
-			fields = strings.Replace(fields, "version: 1.0.0, ", "", 1)
-		}
-		if strings.Contains(text, "image: ") {
-			fields = strings.Replace(fields, image+", ", "", 1)
+	given := strings.Join(pkg, ", ")
+	for _, field := range []string{"version: 1.0.0", "image: registry.example/pa"} {
+		name, _, _ := strings.Cut(field, " ")
+		if !strings.HasPrefix(given, name) && !strings.Contains(given, ", "+name) {
+			given = field + ", " + given
 		}
 	}
-	return "{nodeSelectors: {matchLabels: {pool: none}}, " + more + "packages: {pa: {" + fields + "}}}"
+	return "{nodeSelectors: {matchLabels: {pool: none}}, " + more + "packages: {pa: {" + strings.TrimSuffix(given, ", ") + "}}}"
 }
 
 // graph is the spec of a NodeWright with three packages, of which each depends on
@@ -77,8 +74,7 @@ func nodeWrightRules() map[string]rule {
 // its refusal tells a user of the field and of what to do.
 func TestRulesAsUsersSeeThem_WH10(t *testing.T) {
 	c := objectsClient(t)
-	rules := nodeWrightRules()
-	for name, r := range rules {
+	for name, r := range nodeWrightRules() {
 		t.Run(name, func(t *testing.T) {
 			tryRule(t, c, "NodeWright", validatesNodeWright, r)
 		})

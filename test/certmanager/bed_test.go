@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -24,8 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
+	"github.com/nodewright/nodewright/cmd/devcluster/operator"
 	"github.com/nodewright/nodewright/cmd/devcluster/webhooks"
 	"github.com/nodewright/nodewright/test/manifests"
+	"github.com/nodewright/nodewright/test/poll"
 )
 
 const (
@@ -75,11 +74,15 @@ func prepare(ctx context.Context, cluster *controlplane.ControlPlane) (*installa
 		return nil, err
 	}
 	for _, port := range []*int{&b.webhookPort, &b.healthPort} {
-		if *port, err = freePort(); err != nil {
+		if *port, err = controlplane.FreePort(); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.build(ctx); err != nil {
+	root, err := manifests.Root()
+	if err != nil {
+		return nil, err
+	}
+	if err := operator.Build(ctx, root, b.binary); err != nil {
 		return nil, err
 	}
 	if b.objects, err = manifests.Render(ctx, manifests.Default); err != nil {
@@ -102,43 +105,10 @@ func (b *installation) close() error {
 	return <-b.ended
 }
 
-func (b *installation) build(ctx context.Context) error {
-	root, err := manifests.Root()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.binary, "./cmd/manager")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build manager: %w\n%s", err, out)
-	}
-	return nil
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
-}
-
 // apply does what a user does.
 func (b *installation) apply(ctx context.Context) error {
-	var stream bytes.Buffer
-	for _, object := range b.objects {
-		if err := json.NewEncoder(&stream).Encode(object); err != nil {
-			return err
-		}
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(b.cluster.AssetsDir(), "kubectl"),
-		"--kubeconfig", b.cluster.KubeconfigFile(), "apply", "--server-side", "-f", "-")
-	cmd.Stdin = &stream
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("apply: %w: %s", err, out)
-	}
-	return nil
+	_, err := operator.Apply(ctx, b.cluster, b.objects)
+	return err
 }
 
 // startCertManager starts one of cert-manager's programs.
@@ -191,13 +161,8 @@ func (b *installation) ready() error {
 }
 
 // logTail is the end of the log of a program.
-func (b *installation) logTail(program string) []byte {
-	const shown = 4 << 10
-	log, err := os.ReadFile(filepath.Join(b.cluster.LogDir(), program+".log"))
-	if err != nil {
-		return []byte(err.Error())
-	}
-	return log[max(0, len(log)-shown):]
+func (b *installation) logTail(program string) string {
+	return controlplane.LogTail(filepath.Join(b.cluster.LogDir(), program+".log"))
 }
 
 // write is a write that needs the webhooks: a policy on trial.
@@ -297,15 +262,5 @@ func parse(t *testing.T, certificate []byte) *x509.Certificate {
 
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	poll.Until(t, what, patience, check)
 }

@@ -3,9 +3,7 @@ package manifests
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,9 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/nodewright/nodewright/cmd/devcluster/assets"
+	"github.com/nodewright/nodewright/cmd/devcluster/manifests"
 )
 
 // Default is the kustomization that ships, from the root of the project.
@@ -50,7 +48,11 @@ func Render(ctx context.Context, dir string) (Objects, error) {
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("render %s: %w: %s", dir, err, bytes.TrimSpace(errOut.Bytes()))
 	}
-	return read(&out)
+	objects, err := manifests.Read(&out)
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", dir, err)
+	}
+	return objects, nil
 }
 
 // Root is the root of the project that the working directory is in.
@@ -75,21 +77,6 @@ func touch(dir string) error {
 		}
 		return file.Close()
 	})
-}
-
-func read(r io.Reader) (Objects, error) {
-	var out Objects
-	for decoder := yaml.NewYAMLOrJSONDecoder(r, 4<<10); ; {
-		var content map[string]any
-		switch err := decoder.Decode(&content); {
-		case errors.Is(err, io.EOF):
-			return out, nil
-		case err != nil:
-			return nil, fmt.Errorf("read rendered objects: %w", err)
-		case len(content) > 0:
-			out = append(out, &unstructured.Unstructured{Object: content})
-		}
-	}
 }
 
 // Kind are the objects of a kind.

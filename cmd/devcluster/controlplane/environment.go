@@ -45,7 +45,7 @@ func (cp *ControlPlane) startEnvironment(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("start API server and etcd: %w: etcd, %s\nkube-apiserver, %s", err,
-			logTail(cp.guard.path(logDir, etcdName+".log")), logTail(cp.guard.path(logDir, apiServerName+".log")))
+			LogTail(cp.guard.path(logDir, etcdName+".log")), LogTail(cp.guard.path(logDir, apiServerName+".log")))
 	}
 	cp.config, cp.kubeconfig = env.Config, env.KubeConfig
 	cp.kubeconfigFile, err = cp.guard.writeKubeconfig(env.KubeConfig)

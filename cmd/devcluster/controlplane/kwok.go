@@ -93,10 +93,11 @@ func (cp *ControlPlane) writeKwokConfig() (string, error) {
 
 // tryKwok starts kwok on a free port and waits until it serves, which it does after its watches have begun.
 func (cp *ControlPlane) tryKwok(ctx context.Context, config, kubeconfig string) (*Process, error) {
-	address, err := FreeAddress()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
 	p, err := cp.guard.run(Command{
 		Name: kwokName, Path: filepath.Join(cp.assetsDir, kwokName),
 		Args: flagList(map[string]string{
@@ -121,16 +122,16 @@ func (cp *ControlPlane) tryKwok(ctx context.Context, config, kubeconfig string) 
 	return p, nil
 }
 
-// FreeAddress is an address of this machine on which nobody listened just now.
-func FreeAddress() (string, error) {
+// FreePort is a port of 127.0.0.1 on which nobody listened just now.
+func FreePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+		return 0, fmt.Errorf("find a free port: %w", err)
 	}
 	if err := listener.Close(); err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+		return 0, fmt.Errorf("find a free port: %w", err)
 	}
-	return listener.Addr().String(), nil
+	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
 // CheckHealth asks a health endpoint, and returns what it says if not 200.

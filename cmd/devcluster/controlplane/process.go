@@ -169,9 +169,9 @@ func (p *Process) waitFor(ctx context.Context, check func(context.Context) error
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("wait for %s: it ended (%w): %s", p.name, errOr(p.err, "exit code 0"), logTail(p.logFile))
+			return fmt.Errorf("wait for %s: it ended (%w): end of its log:\n%s", p.name, errOr(p.err, "exit code 0"), LogTail(p.logFile))
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w, last: %w: %s", p.name, context.Cause(ctx), last, logTail(p.logFile))
+			return fmt.Errorf("wait for %s: %w, last: %w: end of its log:\n%s", p.name, context.Cause(ctx), last, LogTail(p.logFile))
 		case <-ticker.C:
 		}
 	}
@@ -184,11 +184,11 @@ func errOr(err error, text string) error {
 	return err
 }
 
-// logTail returns the end of a log, for an error.
-func logTail(path string) string {
+// LogTail returns the last lines of a log, or why there are none.
+func LogTail(path string) string {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return "no log"
+		return err.Error()
 	}
 	if cut := len(content) - shownLogBytes; cut > 0 {
 		content = content[cut:]
@@ -196,5 +196,5 @@ func logTail(path string) string {
 			content = content[i+1:]
 		}
 	}
-	return "end of its log:\n" + strings.TrimSpace(string(content))
+	return strings.TrimSpace(string(content))
 }

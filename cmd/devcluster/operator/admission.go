@@ -1,20 +1,18 @@
 package operator
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
+	"github.com/nodewright/nodewright/cmd/devcluster/manifests"
 	"github.com/nodewright/nodewright/cmd/devcluster/webhooks"
 )
 
@@ -36,12 +34,12 @@ func (a *admission) settings() string {
 
 // render renders what ships, leads its webhooks to this machine, and makes the
 // certificate that they are verified by.
-func (o *Operator) render(ctx context.Context) (manifests []byte, err error) {
+func (o *Operator) render(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	text, err := o.Kubectl(ctx, "kustomize", filepath.Join(o.opts.Root, overlay))
 	if err != nil {
 		return nil, err
 	}
-	objects, err := decode(text)
+	objects, err := manifests.Read(strings.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
@@ -68,30 +66,7 @@ func (o *Operator) render(ctx context.Context) (manifests []byte, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("write certificate of the webhooks: %w", err)
 	}
-	var out bytes.Buffer
-	for _, object := range objects {
-		if err := json.NewEncoder(&out).Encode(object); err != nil {
-			return nil, fmt.Errorf("encode manifests: %w", err)
-		}
-	}
-	return out.Bytes(), nil
-}
-
-func decode(text string) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		switch {
-		case errors.Is(err, io.EOF):
-			return objects, nil
-		case err != nil:
-			return nil, fmt.Errorf("read manifests: %w", err)
-		case len(object.Object) > 0:
-			objects = append(objects, object)
-		}
-	}
+	return objects, nil
 }
 
 // Ready waits until the operator says that it is ready: its caches are filled,

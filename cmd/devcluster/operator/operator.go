@@ -11,19 +11,19 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
+	"github.com/nodewright/nodewright/cmd/devcluster/manifests"
 )
 
 const (
@@ -94,17 +94,17 @@ func Install(ctx context.Context, cp *controlplane.ControlPlane, opts Options) (
 		config: filepath.Join(cp.Dir(), "manager.yaml"),
 		failed: make(chan error, 1),
 	}
-	if err := o.build(ctx); err != nil {
+	if err := Build(ctx, opts.Root, o.binary); err != nil {
 		return nil, err
 	}
-	if err := o.listen(); err != nil {
+	if err := o.configure(opts.Configuration); err != nil {
 		return nil, fmt.Errorf("install operator: %w", err)
 	}
-	manifests, err := o.render(ctx)
+	objects, err := o.render(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("install operator: %w", err)
 	}
-	if _, err := kubectl(ctx, cp, bytes.NewReader(manifests), "apply", "--server-side", "-f", "-"); err != nil {
+	if _, err := Apply(ctx, cp, objects); err != nil {
 		return nil, fmt.Errorf("install operator: %w", err)
 	}
 	user, err := cp.AddUser(UserName, userGroups...)
@@ -117,9 +117,6 @@ func Install(ctx context.Context, cp *controlplane.ControlPlane, opts Options) (
 			return nil, fmt.Errorf("install operator: %w", err)
 		}
 	}
-	if err := os.WriteFile(o.config, []byte(opts.Configuration+o.admission.settings()), 0o600); err != nil {
-		return nil, fmt.Errorf("install operator: %w", err)
-	}
 	return o, nil
 }
 
@@ -130,31 +127,24 @@ func (o *Operator) Another(name, configuration string) (*Operator, error) {
 		name: name, cp: o.cp, opts: o.opts, binary: o.binary, user: o.user, kubeconfig: o.kubeconfig,
 		config: filepath.Join(o.cp.Dir(), name+".yaml"), failed: make(chan error, 1),
 	}
-	if err := another.listen(); err != nil {
-		return nil, fmt.Errorf("install another operator: %w", err)
-	}
-	if err := os.WriteFile(another.config, []byte(configuration+another.admission.settings()), 0o600); err != nil {
+	if err := another.configure(configuration); err != nil {
 		return nil, fmt.Errorf("install another operator: %w", err)
 	}
 	return another, nil
 }
 
-// listen chooses where the process listens.
-func (o *Operator) listen() error {
-	webhook, err := controlplane.FreeAddress()
+// configure chooses where the process listens, and writes its configuration.
+func (o *Operator) configure(configuration string) error {
+	health, err := controlplane.FreePort()
 	if err != nil {
 		return err
 	}
-	if o.admission.health, err = controlplane.FreeAddress(); err != nil {
+	if o.admission.port, err = controlplane.FreePort(); err != nil {
 		return err
 	}
-	_, port, err := net.SplitHostPort(webhook)
-	if err != nil {
-		return fmt.Errorf("read address %q: %w", webhook, err)
-	}
+	o.admission.health = fmt.Sprintf("127.0.0.1:%d", health)
 	o.admission.certDir = filepath.Join(o.cp.Dir(), "serving-certs")
-	o.admission.port, err = strconv.Atoi(port)
-	return err
+	return os.WriteFile(o.config, []byte(configuration+o.admission.settings()), 0o600)
 }
 
 // throughServer writes a kubeconfig that names the server alone.
@@ -170,9 +160,10 @@ func (o *Operator) throughServer() error {
 // User is who the operator is to the API server.
 func (o *Operator) User() *controlplane.User { return o.user }
 
-func (o *Operator) build(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", o.binary, "./cmd/manager")
-	cmd.Dir = o.opts.Root
+// Build builds the manager from the source at root.
+func Build(ctx context.Context, root, binary string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/manager")
+	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build manager: %w\n%s", err, out)
@@ -186,20 +177,33 @@ func (o *Operator) Kubectl(ctx context.Context, args ...string) (string, error) 
 	return Kubectl(ctx, o.cp, args...)
 }
 
-// Kubectl runs the control plane's kubectl as administrator.
+// Kubectl runs the control plane's kubectl as administrator, and returns what it
+// printed. The error carries what it said.
 func Kubectl(ctx context.Context, cp *controlplane.ControlPlane, args ...string) (string, error) {
-	return kubectl(ctx, cp, nil, args...)
+	out, _, err := kubectl(ctx, cp, nil, args...)
+	return out, err
 }
 
-func kubectl(ctx context.Context, cp *controlplane.ControlPlane, in io.Reader, args ...string) (string, error) {
+// Apply applies objects as a user does, and returns what kubectl printed and
+// warned of.
+func Apply(ctx context.Context, cp *controlplane.ControlPlane, objects []*unstructured.Unstructured) (string, error) {
+	stream, err := manifests.Write(objects)
+	if err != nil {
+		return "", err
+	}
+	out, warnings, err := kubectl(ctx, cp, bytes.NewReader(stream), "apply", "--server-side", "-f", "-")
+	return out + warnings, err
+}
+
+func kubectl(ctx context.Context, cp *controlplane.ControlPlane, in io.Reader, args ...string) (out, warnings string, err error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(cp.AssetsDir(), "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+cp.KubeconfigFile())
-	var out, errOut bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &errOut
+	var printed, said bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &printed, &said
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("kubectl %v: %w: %s", args, err, bytes.TrimSpace(errOut.Bytes()))
+		return printed.String(), said.String(), fmt.Errorf("kubectl %v: %w: %s", args, err, bytes.TrimSpace(said.Bytes()))
 	}
-	return out.String(), nil
+	return printed.String(), said.String(), nil
 }
 
 // Start runs the operator until Stop. If it ends by itself it is started
@@ -239,7 +243,7 @@ func (o *Operator) watch(p *controlplane.Process) {
 	}
 	ended := fmt.Errorf("operator ended (%s)", p.State())
 	if o.early >= maxEarly {
-		o.failed <- fmt.Errorf("%w %d times within %s of its start:\n%s", ended, o.early, soon, tail(p.LogFile()))
+		o.failed <- fmt.Errorf("%w %d times within %s of its start:\n%s", ended, o.early, soon, controlplane.LogTail(p.LogFile()))
 		return
 	}
 	if err := o.start(); err != nil {
@@ -255,16 +259,8 @@ func (o *Operator) watch(p *controlplane.Process) {
 func (o *Operator) Failed() <-chan error { return o.failed }
 
 // LogTail is the end of the operator's log.
-func (o *Operator) LogTail() string { return tail(filepath.Join(o.cp.LogDir(), o.name+".log")) }
-
-// tail is the end of a log.
-func tail(file string) string {
-	const shown = 2 << 10
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err.Error()
-	}
-	return string(data[max(0, len(data)-shown):])
+func (o *Operator) LogTail() string {
+	return controlplane.LogTail(filepath.Join(o.cp.LogDir(), o.name+".log"))
 }
 
 // Process is the running process.
