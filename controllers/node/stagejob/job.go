@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
 )
@@ -52,6 +53,8 @@ type Request struct {
 	SpecHash     string
 	// ConfigMapName holds the package's configuration; empty for none.
 	ConfigMapName string
+	// Interrupt that was decided on, in the stages that interrupt the node only.
+	Interrupt *nodestate.Interrupt
 	// DeadlineSeconds of the attempt, nil for none.
 	DeadlineSeconds *int64
 	// Order of the node in the rollout, from 0.
@@ -64,13 +67,15 @@ type Request struct {
 }
 
 // Build makes the Job. Dropped names foreign annotations of the node that did
-// not fit into the metadata of the pod.
+// not fit into the metadata of the pod. It is an error if the stage interrupts
+// the node and Interrupt is missing or of a type that is not known, and if
+// Interrupt is given for any other stage.
 func Build(s *Settings, r *Request) (job *batchv1.Job, dropped []string, err error) {
 	annotations, err := r.Identity.Annotations()
 	if err != nil {
 		return nil, nil, fmt.Errorf("build job: %w", err)
 	}
-	dropped, err = addMetadata(annotations, s, r)
+	pod, dropped, err := podSpec(s, r, annotations)
 	if err != nil {
 		return nil, nil, fmt.Errorf("build job: %w", err)
 	}
@@ -97,10 +102,27 @@ func Build(s *Settings, r *Request) (job *batchv1.Job, dropped []string, err err
 			PodFailurePolicy:     failurePolicy(),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},
-				Spec:       podSpec(s, r),
+				Spec:       pod,
 			},
 		},
 	}, dropped, nil
+}
+
+// podSpec is the pod of the stage. A pod that gets metadata of the node has it
+// in its annotations, which are added to those given.
+func podSpec(s *Settings, r *Request, annotations map[string]string) (spec corev1.PodSpec, dropped []string, err error) {
+	if r.Identity.Interrupts() {
+		data, err := interruptData(r.Interrupt)
+		if err != nil {
+			return corev1.PodSpec{}, nil, err
+		}
+		return interruptSpec(s, r, data), nil, nil
+	}
+	if r.Interrupt != nil {
+		return corev1.PodSpec{}, nil, fmt.Errorf("stage %s does not interrupt the node, but was given an interrupt", r.Identity.Stage)
+	}
+	dropped, err = addMetadata(annotations, s, r)
+	return packageSpec(s, r), dropped, err
 }
 
 // failurePolicy keeps what was done to the pod apart from what the package

@@ -80,11 +80,17 @@ func build(t *testing.T, s *Settings, r *Request) *batchv1.Job {
 
 // Existing packages and agents depend on every line of this Job.
 func TestJobGolden(t *testing.T) {
-	got, err := yaml.Marshal(build(t, settings(), request()))
+	golden(t, "job.yaml", build(t, settings(), request()))
+}
+
+// golden compares a Job with the file in testdata.
+func golden(t *testing.T, name string, job *batchv1.Job) {
+	t.Helper()
+	got, err := yaml.Marshal(job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join("testdata", "job.yaml")
+	file := filepath.Join("testdata", name)
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)

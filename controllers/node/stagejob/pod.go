@@ -40,16 +40,38 @@ for from in /nodewright-package /skyhook-package; do
 done`
 )
 
-func podSpec(s *Settings, r *Request) corev1.PodSpec {
+// packageSpec copies the package to the host and runs the stage and its check.
+func packageSpec(s *Settings, r *Request) corev1.PodSpec {
 	stage := string(r.Identity.Stage)
-	short := r.Identity.Package[:min(len(r.Identity.Package), maxContainerPackage)]
-	dir := copyDir(s, r)
-	agent := s.AgentImage
-	if r.Package.AgentImageOverride != "" {
-		agent = r.Package.AgentImageOverride
+	name, agent, dir := containerPrefix(r), agentImage(s, r), copyDir(s, r)
+	spec := hostSpec(s, r)
+	spec.Volumes = volumes(s, r)
+	spec.InitContainers = []corev1.Container{
+		s.container(name+"-init", packageImage(r), corev1.Container{
+			Command:      []string{"/bin/sh", "-c", copyScript},
+			Env:          []corev1.EnvVar{{Name: "SKYHOOK_DIR", Value: dir}},
+			VolumeMounts: append(hostMounts(), packageMounts(r)...),
+			Resources:    resources(r.Package.Resources),
+		}),
+		s.container(name+"-"+stage, agent, corev1.Container{
+			Args:         []string{stage, hostMount, dir},
+			Env:          agentEnv(s, r),
+			VolumeMounts: hostMounts(),
+			Resources:    resources(r.Package.Resources),
+		}),
+		s.container(name+"-"+stage+"check", agent, corev1.Container{
+			Args:         []string{stage + "-check", hostMount, dir},
+			Env:          agentEnv(s, r),
+			VolumeMounts: hostMounts(),
+			Resources:    resources(r.Package.Resources),
+		}),
 	}
-	mounts := hostMounts()
-	withPackage := append(hostMounts(), packageMounts(r)...)
+	return spec
+}
+
+// hostSpec is what pods of all stages share: all but volumes and the
+// containers that do the work.
+func hostSpec(s *Settings, r *Request) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		NodeName:                     r.Identity.Node,
 		RestartPolicy:                corev1.RestartPolicyNever,
@@ -58,27 +80,6 @@ func podSpec(s *Settings, r *Request) corev1.PodSpec {
 		ServiceAccountName:           s.ServiceAccount,
 		AutomountServiceAccountToken: ptr.To(false),
 		Tolerations:                  tolerations(s, r.NodeWright),
-		Volumes:                      volumes(s, r),
-		InitContainers: []corev1.Container{
-			s.container(short+"-init", packageImage(r), corev1.Container{
-				Command:      []string{"/bin/sh", "-c", copyScript},
-				Env:          []corev1.EnvVar{{Name: "SKYHOOK_DIR", Value: dir}},
-				VolumeMounts: withPackage,
-				Resources:    resources(r.Package.Resources),
-			}),
-			s.container(short+"-"+stage, agent, corev1.Container{
-				Args:         []string{stage, hostMount, dir},
-				Env:          agentEnv(s, r),
-				VolumeMounts: mounts,
-				Resources:    resources(r.Package.Resources),
-			}),
-			s.container(short+"-"+stage+"check", agent, corev1.Container{
-				Args:         []string{stage + "-check", hostMount, dir},
-				Env:          agentEnv(s, r),
-				VolumeMounts: mounts,
-				Resources:    resources(r.Package.Resources),
-			}),
-		},
 		// The operator's own agent also where the package names another one: agents
 		// of earlier releases do not know the mode.
 		Containers: []corev1.Container{
@@ -95,6 +96,20 @@ func podSpec(s *Settings, r *Request) corev1.PodSpec {
 		spec.TerminationGracePeriodSeconds = ptr.To(v1alpha1.WholeSeconds(g.Duration))
 	}
 	return spec
+}
+
+// containerPrefix is what the names of the containers that do the work begin
+// with.
+func containerPrefix(r *Request) string {
+	return r.Identity.Package[:min(len(r.Identity.Package), maxContainerPackage)]
+}
+
+// agentImage is the agent that runs the stage.
+func agentImage(s *Settings, r *Request) string {
+	if r.Package.AgentImageOverride != "" {
+		return r.Package.AgentImageOverride
+	}
+	return s.AgentImage
 }
 
 // container completes what all containers share.
@@ -141,6 +156,12 @@ func packageMounts(r *Request) []corev1.VolumeMount {
 	return mounts
 }
 
+func hostVolume(s *Settings) corev1.Volume {
+	return corev1.Volume{Name: volumeHost, VolumeSource: corev1.VolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: s.HostRoot},
+	}}
+}
+
 func volumes(s *Settings, r *Request) []corev1.Volume {
 	items := make([]corev1.DownwardAPIVolumeFile, 0, len(metadataFiles))
 	for _, f := range metadataFiles {
@@ -150,7 +171,7 @@ func volumes(s *Settings, r *Request) []corev1.Volume {
 		})
 	}
 	out := []corev1.Volume{
-		{Name: volumeHost, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: s.HostRoot}}},
+		hostVolume(s),
 		{Name: volumeMetadata, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: items}}},
 	}
 	if r.ConfigMapName != "" {
