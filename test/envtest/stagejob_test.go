@@ -22,7 +22,7 @@ import (
 func TestStageJobsAreAccepted(t *testing.T) {
 	t.Parallel()
 	c := admin(t)
-	namespace := dnsName(t)
+	namespace := dnsName(t) + "-" + nodestate.FormatSeq(names.Add(1))
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
