@@ -254,16 +254,7 @@ func TestNodeWright(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			errs := NodeWright(sound(tc.edit), Rules{})
-			if tc.want == "" {
-				if len(errs) != 0 {
-					t.Fatalf("errors %v", errs)
-				}
-				return
-			}
-			if len(errs) != 1 || errs[0].Field != tc.want || !strings.Contains(errs[0].Error(), tc.words) {
-				t.Fatalf("errors %v, want one at %s that says %q", errs, tc.want, tc.words)
-			}
+			checkErrors(t, NodeWright(sound(tc.edit), Rules{}), tc.want, tc.words)
 		})
 	}
 }
