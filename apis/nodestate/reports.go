@@ -146,6 +146,18 @@ const SlotExecutorNotEnded = "ExecutorNotEnded"
 // that somebody suspended.
 const SlotJobSuspended = "JobSuspended"
 
+// SlotJobHeld is the Reason of a working slot whose node waits with a Job that
+// was suspended for a pause until it may go on.
+const SlotJobHeld = "JobHeld"
+
+// SlotBackOff is the Reason of a working slot whose node waits until the next
+// attempt of a stage that failed may start.
+const SlotBackOff = "BackOff"
+
+// SlotPodNotStarting is the Reason of a working slot on whose node the pod of a
+// stage cannot start, as long as that may pass by itself.
+const SlotPodNotStarting = "PodNotStarting"
+
 // Slot answers a Batch. Only the node gives a slot back.
 type Slot struct {
 	// ID of the Batch this answers.

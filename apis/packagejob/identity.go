@@ -26,6 +26,9 @@ const (
 	// AnnotationRecorded holds the RFC 3339 time at which a finished Job was left
 	// behind: its outcome is in the record of the node, or no longer matters.
 	AnnotationRecorded = nodestate.Prefix + "recorded"
+	// AnnotationHeld on a Job says that the operator suspended it, since its
+	// NodeWright is paused or disabled. Only such a Job is resumed.
+	AnnotationHeld = nodestate.Prefix + "held"
 	// AnnotationStage and AnnotationAttempt repeat parts of the identity as plain
 	// text on the pod template, for tools.
 	AnnotationStage   = nodestate.Prefix + "stage"

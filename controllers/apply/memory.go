@@ -92,6 +92,18 @@ func (m *memory) seenLive(node *corev1.Node, epoch uint64) {
 	m.nodes[node.Name] = n
 }
 
+// reached takes a write beside the sets into account: later reads may not be older
+// than it. Views stay usable.
+func (m *memory) reached(name, version string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.nodes[name]
+	if older(n.version, version) {
+		n.known, n.version = true, version
+	}
+	m.nodes[name] = n
+}
+
 // forget drops a node that a live read did not find, unless a write began since.
 func (m *memory) forget(name string, epoch uint64) {
 	m.mu.Lock()

@@ -41,6 +41,7 @@ type Writer interface {
 	Read(ctx context.Context, name string, known []string) (view *apply.View, found bool, err error)
 	Apply(ctx context.Context, view *apply.View, set nodestate.Set, unschedulable bool) (apply.Outcome, error)
 	Release(ctx context.Context, view *apply.View) (apply.Outcome, error)
+	RemoveRequest(ctx context.Context, view *apply.View, key, value string) error
 }
 
 // Options of the controller.

@@ -11,6 +11,8 @@ import (
 const (
 	eventNoRoom          = "NoRoom"
 	eventJobRefused      = "JobRefused"
+	eventJobSuspended    = "JobSuspended"
+	eventJobResumed      = "JobResumed"
 	eventMetadataDropped = "MetadataDropped"
 
 	actionRun = "RunPackages"

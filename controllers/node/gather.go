@@ -61,7 +61,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (in *gathered, fou
 	for i := range all {
 		nw := &all[i]
 		selected := nw.Selects(view.Node.Labels)
-		if !selected && !concerned[nw.Name] {
+		if !selected && !concerned[nw.Name] && !asked(&in.Record, nw.Name) {
 			continue
 		}
 		spec, err := r.specs.of(nw, &r.opts)
@@ -124,12 +124,20 @@ func namesOn(rec *nodestate.Record, jobs []plan.Job) map[string]bool {
 	for name := range rec.Batches {
 		names[name] = true
 	}
+	for name := range rec.Handled {
+		names[name] = true
+	}
 	for i := range jobs {
 		if !jobs[i].Unreadable && jobs[i].State == plan.JobUnfinished {
 			names[jobs[i].Identity.NodeWright] = true
 		}
 	}
 	return names
+}
+
+// asked tells whether a user asks for something of the NodeWright.
+func asked(rec *nodestate.Record, nodeWright string) bool {
+	return slices.ContainsFunc(rec.Requests, func(r nodestate.RequestAt) bool { return r.NodeWright == nodeWright })
 }
 
 func nodeFacts(node *corev1.Node) plan.Node {
@@ -203,6 +211,7 @@ func jobFacts(job *batchv1.Job) plan.Job {
 		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
 		Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend, DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
 	}
+	_, facts.Held = job.Annotations[packagejob.AnnotationHeld]
 	id, err := packagejob.Parse(job)
 	if err != nil || !packagejob.Owned(job.Labels) {
 		facts.Unreadable = true

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -34,6 +35,9 @@ func (r *Reconciler) carryOut(ctx context.Context, in *gathered, p *plan.Plan) e
 	}
 	for i := range p.Patch {
 		errs = append(errs, r.patchDeadline(ctx, &p.Patch[i]))
+	}
+	for i := range p.Hold {
+		errs = append(errs, r.holdJob(ctx, in, &p.Hold[i]))
 	}
 	return errors.Join(errs...)
 }
@@ -116,24 +120,33 @@ func (r *Reconciler) jobExists(ctx context.Context, in *gathered, nw *v1alpha1.N
 	return errors.New(message)
 }
 
-// deleteJob ends a Job and waits for its pods: the Job stays until they are
-// gone. The cache may be behind, so the API server is asked first: a Job that
-// ended meanwhile is evidence and stays, and one that is being deleted was told
-// of already.
-func (r *Reconciler) deleteJob(ctx context.Context, in *gathered, d *plan.JobDelete) error {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.opts.Jobs.Namespace, Name: d.Name}}
-	uid := types.UID(d.UID)
+// liveJob asks the API server for an unfinished Job that the plan is about: the
+// cache may be behind. It is nil for one that ended, is being deleted, or is
+// another of the name.
+func (r *Reconciler) liveJob(ctx context.Context, name, uid string) (*batchv1.Job, error) {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.opts.Jobs.Namespace, Name: name}}
 	err := r.opts.Live.Get(ctx, client.ObjectKeyFromObject(job), job)
 	if apierrors.IsNotFound(err) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("get job %s: %w", d.Name, err)
+		return nil, fmt.Errorf("get job %s: %w", name, err)
 	}
-	if _, ended := packagejob.Finished(job); ended || job.UID != uid || job.DeletionTimestamp != nil {
-		return nil
+	if _, ended := packagejob.Finished(job); ended || string(job.UID) != uid || job.DeletionTimestamp != nil {
+		return nil, nil
 	}
-	err = r.client.Delete(ctx, job, client.Preconditions{UID: &uid},
+	return job, nil
+}
+
+// deleteJob ends a Job and waits for its pods: the Job stays until they are
+// gone. A Job that ended meanwhile is evidence and stays, and one that is being
+// deleted was told of already.
+func (r *Reconciler) deleteJob(ctx context.Context, in *gathered, d *plan.JobDelete) error {
+	job, err := r.liveJob(ctx, d.Name, d.UID)
+	if err != nil || job == nil {
+		return err
+	}
+	err = r.client.Delete(ctx, job, client.Preconditions{UID: &job.UID},
 		client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -148,20 +161,42 @@ func (r *Reconciler) deleteJob(ctx context.Context, in *gathered, d *plan.JobDel
 	return nil
 }
 
+// holdJob suspends a Job or lets it go on, and tells of it once.
+func (r *Reconciler) holdJob(ctx context.Context, in *gathered, h *plan.JobHold) error {
+	job, err := r.liveJob(ctx, h.Name, h.UID)
+	if err != nil || job == nil || ptr.Deref(job.Spec.Suspend, false) == h.Suspend {
+		return err
+	}
+	held, reason := `"true"`, eventJobSuspended
+	if !h.Suspend {
+		held, reason = "null", eventJobResumed
+	}
+	if err := r.patchJob(ctx, h.Name, fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%s}},"spec":{"suspend":%t}}`,
+		h.UID, packagejob.AnnotationHeld, held, h.Suspend)); err != nil {
+		return err
+	}
+	logf.FromContext(ctx).Info("changed suspension of job", "job", h.Name, "suspend", h.Suspend)
+	if nw := in.specs[h.NodeWright]; nw != nil {
+		r.event(in, nw, false, reason, h.Message)
+	}
+	return nil
+}
+
 func (r *Reconciler) patchDeadline(ctx context.Context, d *plan.JobDeadline) error {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.opts.Jobs.Namespace, Name: d.Name}}
 	seconds := "null"
 	if d.DeadlineSeconds != nil {
 		seconds = strconv.FormatInt(*d.DeadlineSeconds, 10)
 	}
-	// The UID makes it this very Job: another of the name answers 409.
-	patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"activeDeadlineSeconds":%s}}`, d.UID, seconds)
+	return r.patchJob(ctx, d.Name, fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"activeDeadlineSeconds":%s}}`, d.UID, seconds))
+}
+
+// patchJob changes a Job in place. The UID in the patch makes it this very Job:
+// another of the name answers 409.
+func (r *Reconciler) patchJob(ctx context.Context, name, patch string) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.opts.Jobs.Namespace, Name: name}}
 	err := r.client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(patch)))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("patch deadline of job %s: %w", d.Name, err)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("patch job %s: %w", name, err)
 	}
 	return nil
 }

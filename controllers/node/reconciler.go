@@ -52,6 +52,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	// Events are about the record, and would not come again.
 	r.tell(in, &p)
+	for _, a := range p.Answered {
+		if err := r.opts.Writer.RemoveRequest(ctx, in.view, a.Key, a.Value); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	if err := r.carryOut(ctx, in, &p); err != nil {
 		return ctrl.Result{}, err
 	}

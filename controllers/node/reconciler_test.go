@@ -36,6 +36,8 @@ var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 type paper struct {
 	view *apply.View
 	set  nodestate.Set
+	// removed requests.
+	removed []string
 }
 
 func (p *paper) Read(context.Context, string, []string) (*apply.View, bool, error) {
@@ -49,6 +51,11 @@ func (p *paper) Apply(_ context.Context, _ *apply.View, set nodestate.Set, _ boo
 
 func (p *paper) Release(context.Context, *apply.View) (apply.Outcome, error) {
 	return apply.Unchanged, nil
+}
+
+func (p *paper) RemoveRequest(_ context.Context, _ *apply.View, key, _ string) error {
+	p.removed = append(p.removed, key)
+	return nil
 }
 
 type fixture struct {
@@ -288,5 +295,24 @@ func TestNoJobBesideAPodThatTheCacheDoesNotShow(t *testing.T) {
 				t.Fatalf("%d Jobs created, want %d", creates, tc.want)
 			}
 		})
+	}
+}
+
+// A request is taken off once the record that answers it is written.
+func TestAnsweredRequestIsRemoved(t *testing.T) {
+	nw := &v1alpha1.NodeWright{ObjectMeta: metav1.ObjectMeta{Name: "nw", UID: "nw-uid"}}
+	f := newFixture(t, interceptor.Funcs{}, nw)
+	key := nodestate.NewKey(nodestate.KindRequest, nw.Name)
+	value := `{"action":"reset","id":"1"}`
+	request, err := nodestate.DecodeRequest(key, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.paper.view.Record.Requests = []nodestate.RequestAt{{Request: request, Key: key.String(), Value: value}}
+	if _, err := f.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.paper.set.Handled[nw.Name]; len(got) != 1 || got[0] != "1" || len(f.paper.removed) != 1 || f.paper.removed[0] != key.String() {
+		t.Errorf("noted %v and removed %v, want the request noted and removed", got, f.paper.removed)
 	}
 }

@@ -24,6 +24,12 @@ func describe(node *corev1.Node, nw *v1alpha1.NodeWright, others []v1alpha1.Node
 		n.Detail = plan.Detail{Package: entry.Name, Reason: entry.Reason, Message: entry.Message}
 		return
 	}
+	if plan.Struggles(n.Slot) {
+		if report := firstReport(&record, nw.Name); report != nil {
+			n.Detail = plan.Detail{Package: report.Name, Reason: report.Reason, Message: report.Message}
+		}
+		return
+	}
 	if n.Word != nodestate.StatusBlocked {
 		return
 	}
@@ -37,14 +43,28 @@ func describe(node *corev1.Node, nw *v1alpha1.NodeWright, others []v1alpha1.Node
 
 // worst picks the entry that explains the word: the first by name.
 func worst(record *nodestate.Record, nodeWright string, word nodestate.StatusWord) *nodestate.PackageStatus {
-	state := nodestate.StateErroring
-	if word == nodestate.StatusUnknown {
-		state = nodestate.StateUnknown
+	explains := func(e *nodestate.PackageStatus) bool { return e.State == nodestate.StateErroring }
+	switch word {
+	case nodestate.StatusUnknown:
+		explains = func(e *nodestate.PackageStatus) bool { return e.State == nodestate.StateUnknown }
+	case nodestate.StatusInProgress:
+		explains = func(e *nodestate.PackageStatus) bool { return e.State == nodestate.StateInProgress && e.Reason != "" }
 	}
 	var out *nodestate.PackageStatus
 	for ref, entry := range record.Packages {
-		if ref.NodeWright == nodeWright && entry.State == state && (out == nil || entry.Name < out.Name) {
+		if ref.NodeWright == nodeWright && explains(&entry) && (out == nil || entry.Name < out.Name) {
 			out = &entry
+		}
+	}
+	return out
+}
+
+// firstReport is of the first package by name whose pod does not start.
+func firstReport(record *nodestate.Record, nodeWright string) *nodestate.PodReport {
+	var out *nodestate.PodReport
+	for ref, report := range record.PodReports {
+		if ref.NodeWright == nodeWright && (out == nil || report.Name < out.Name) {
+			out = &report
 		}
 	}
 	return out

@@ -168,10 +168,15 @@ func (r *Reconciler) explain(ctx context.Context, nw *v1alpha1.NodeWright, nodes
 	}
 	named := map[nodestate.StatusWord][]int{}
 	for i := range nodes {
+		if !nodes[i].Selected || nodes[i].Ignored {
+			continue
+		}
 		switch word := nodes[i].Word; word {
 		case nodestate.StatusErroring, nodestate.StatusBlocked, nodestate.StatusUnknown:
-			if nodes[i].Selected && !nodes[i].Ignored {
-				named[word] = append(named[word], i)
+			named[word] = append(named[word], i)
+		default:
+			if plan.Struggles(nodes[i].Slot) {
+				named[nodestate.StatusInProgress] = append(named[nodestate.StatusInProgress], i)
 			}
 		}
 	}

@@ -190,30 +190,46 @@ func TestDescribe(t *testing.T) {
 		word           nodestate.StatusWord
 		want           plan.Detail
 		wantUnreadable []string
+		// slot is the reason of a working slot; empty for no slot.
+		slot string
 	}{
 		"erroring package": {annotations(map[nodestate.Owner]nodestate.Set{
 			nodestate.OwnerNode: {Packages: map[nodestate.PackageRef]nodestate.PackageStatus{
 				tuning: entry("gpu", "tuning", nodestate.StateErroring), driver: entry("gpu", "driver", nodestate.StateComplete),
 				other: entry("late", "aa", nodestate.StateErroring),
 			}},
-		}), nodestate.StatusErroring, plan.Detail{Package: "tuning", Reason: "ExitCode", Message: "step failed"}, nil},
-		"unreadable record": {map[string]string{state: "x"}, nodestate.StatusUnknown, plan.Detail{}, []string{state}},
+		}), nodestate.StatusErroring, plan.Detail{Package: "tuning", Reason: "ExitCode", Message: "step failed"}, nil, ""},
+		"unreadable record": {map[string]string{state: "x"}, nodestate.StatusUnknown, plan.Detail{}, []string{state}, ""},
 		"another comes first": {nil, nodestate.StatusBlocked, plan.Detail{
 			Reason: v1alpha1.ReasonWaiting, Message: "NodeWright zfirst comes first on this node and is not complete there",
-		}, nil},
+		}, nil, ""},
 		"a later one has begun": {annotations(map[nodestate.Owner]nodestate.Set{
 			nodestate.OwnerNode:    {Slots: map[string]nodestate.Slot{"late": {ID: "1", State: nodestate.SlotWorking}}},
 			nodestate.OwnerRollout: {Batches: map[string]nodestate.Batch{"late": {ID: "1"}}},
 		}), nodestate.StatusBlocked, plan.Detail{
 			Reason: v1alpha1.ReasonWaiting, Message: "NodeWright late comes first on this node and is not complete there",
-		}, nil},
+		}, nil, ""},
 		"the first is complete": {annotations(map[nodestate.Owner]nodestate.Set{
 			nodestate.OwnerNode: {Status: map[string]nodestate.StatusWord{"zfirst": nodestate.StatusComplete}},
-		}), nodestate.StatusBlocked, plan.Detail{}, nil},
+		}), nodestate.StatusBlocked, plan.Detail{}, nil, ""},
+		"tries again": {annotations(map[nodestate.Owner]nodestate.Set{
+			nodestate.OwnerNode: {Packages: map[nodestate.PackageRef]nodestate.PackageStatus{
+				driver: entry("gpu", "driver", nodestate.StateComplete), tuning: entry("gpu", "tuning", nodestate.StateInProgress),
+			}},
+		}), nodestate.StatusInProgress, plan.Detail{Package: "tuning", Reason: "ExitCode", Message: "step failed"}, nil, nodestate.SlotBackOff},
+		"a pod does not start": {annotations(map[nodestate.Owner]nodestate.Set{
+			nodestate.OwnerPod: {PodReports: map[nodestate.PackageRef]nodestate.PodReport{
+				tuning: {Name: "tuning", NodeWright: "gpu", Pod: "p", Reason: "ErrImagePull", Message: "not found", WaitingSince: "2026-01-01T12:00:00Z"},
+				other:  {Name: "aa", NodeWright: "late", Pod: "p", Reason: "FailedMount", WaitingSince: "2026-01-01T12:00:00Z"},
+			}},
+		}), nodestate.StatusInProgress, plan.Detail{Package: "tuning", Reason: "ErrImagePull", Message: "not found"}, nil, nodestate.SlotPodNotStarting},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			n := plan.Node{Word: tc.word}
+			if tc.slot != "" {
+				n.Slot = &nodestate.Slot{State: nodestate.SlotWorking, Reason: tc.slot}
+			}
 			describe(node("n1", tc.annotations, "gpu"), nw, others, &n)
 			if diff := cmp.Diff(tc.want, n.Detail); diff != "" {
 				t.Errorf("detail (-want +got):\n%s", diff)

@@ -35,10 +35,12 @@ type checks struct {
 	basis basis
 	// runs are the highest so far.
 	runs map[place]int64
+	// answered requests.
+	answered map[string]bool
 }
 
 func newChecks(w *world) *checks {
-	return &checks{w: w, succeeded: map[stageKey]bool{}, complete: map[stageKey]bool{}, runs: map[place]int64{}}
+	return &checks{w: w, succeeded: map[stageKey]bool{}, complete: map[stageKey]bool{}, runs: map[place]int64{}, answered: map[string]bool{}}
 }
 
 func keyOf(id *packagejob.Identity) stageKey {
@@ -54,6 +56,7 @@ func (c *checks) nodeWritten(before, after *corev1.Node, owner nodestate.Owner) 
 	if _, numbered := is.Seq[nodestate.OwnerNode]; !numbered {
 		c.forget(after.UID)
 	}
+	answered := c.requestsAnswered(after, was, is)
 	for _, ref := range refs(is.Packages) {
 		e := is.Packages[ref]
 		old, had := was.Packages[ref]
@@ -65,9 +68,12 @@ func (c *checks) nodeWritten(before, after *corev1.Node, owner nodestate.Owner) 
 			// A user made it unreadable since the pass read it.
 			old, had = stood, true
 		}
+		if answered[ref.NodeWright] && e.State == nodestate.StateUnknown {
+			continue // a user asked for it to start anew
+		}
 		c.entryWritten(after, is, &e, &old, had)
 	}
-	c.stays(after, was, is)
+	c.stays(after, was, is, answered)
 	for nw, word := range is.Status {
 		if word != was.Status[nw] {
 			c.w.log("  %s: status of %s is %q now", after.Name, nw, word)
@@ -85,10 +91,10 @@ func (c *checks) forget(node types.UID) {
 	maps.DeleteFunc(c.complete, func(key stageKey, _ bool) bool { return key.node == node })
 }
 
-// stays: entries go with their NodeWright only.
-func (c *checks) stays(node *corev1.Node, was, is *nodestate.Record) {
+// stays: entries go with their NodeWright, or because a user asked for it.
+func (c *checks) stays(node *corev1.Node, was, is *nodestate.Record, answered map[string]bool) {
 	for ref := range was.Packages {
-		if _, stays := is.Packages[ref]; stays {
+		if _, stays := is.Packages[ref]; stays || answered[ref.NodeWright] {
 			continue
 		}
 		if nw := c.basis.specs[ref.NodeWright]; nw != nil && nw.DeletionTimestamp == nil {

@@ -44,8 +44,12 @@ func (c *checks) unexplained(nw *v1alpha1.NodeWright, node *corev1.Node, rec *no
 	switch {
 	case running && (unreachable(node) || len(rec.Malformed) > 0):
 		return ""
-	case running && taking && !c.erroring(nw, rec):
-		return "something runs, and does not end"
+	case running:
+		if problem := c.unexplainedRun(nw, node, rec, taking); problem != "" {
+			return problem
+		}
+	}
+	switch {
 	case nw.DeletionTimestamp != nil:
 		if hasRef(rec.Packages, nw.Name) && len(rec.Malformed) == 0 {
 			return "it is deleted, and entries are left"
@@ -58,6 +62,23 @@ func (c *checks) unexplained(nw *v1alpha1.NodeWright, node *corev1.Node, rec *no
 		return ""
 	}
 	return c.unexplainedWord(nw, node, rec)
+}
+
+// unexplainedRun is about what has not ended.
+func (c *checks) unexplainedRun(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record, taking bool) string {
+	asleep := c.asleep(node.Name, nw.Name)
+	switch {
+	case asleep && !taking:
+		return "a Job is suspended, and nothing would let it go on"
+	case asleep, !taking:
+		return ""
+	case !c.erroring(nw, rec):
+		return "something runs, and does not end"
+	case nw.Paused() || nw.Disabled():
+		return "it is paused or disabled, and something runs"
+	default:
+		return ""
+	}
 }
 
 func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
@@ -76,7 +97,7 @@ func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 		{words(nodestate.StatusPaused, nodestate.StatusDisabled), !stopped, "nobody paused or disabled it"},
 		{words(nodestate.StatusUnknown), len(rec.Malformed) == 0, "everything can be read"},
 		{words(nodestate.StatusBlocked), !held && !c.othersFirst(nw, node, rec) && !c.dependencyMissing(nw, rec), "nothing blocks it"},
-		{words(nodestate.StatusInProgress), !held, "in progress, and nothing happens"},
+		{words(nodestate.StatusInProgress), !held && !c.sleepsBehindOthers(nw, node, rec), "in progress, and nothing happens"},
 		{words(nodestate.StatusWaiting, ""), !held && !stopped && !c.usedUp(nw), "it waits for nothing"},
 	} {
 		if rule.broken && slices.Contains(rule.words, rec.Status[nw.Name]) {
@@ -88,15 +109,33 @@ func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 
 func words(w ...nodestate.StatusWord) []nodestate.StatusWord { return w }
 
+// asleep tells whether all that has not ended of the NodeWright are Jobs that are
+// suspended.
+func (c *checks) asleep(node, nw string) bool {
+	return !slices.ContainsFunc(c.w.api.jobs(), func(job *batchv1.Job) bool {
+		id, err := c.w.api.identity(job)
+		return err == nil && id.NodeWright == nw && !suspended(job) && c.executes(job, node, id.Ref())
+	}) && !c.podRunsOn(node, nw)
+}
+
+// sleepsBehindOthers: what is suspended waits for another NodeWright of the node.
+func (c *checks) sleepsBehindOthers(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) bool {
+	return c.asleep(node.Name, nw.Name) && c.othersFirst(nw, node, rec)
+}
+
+func (c *checks) podRunsOn(node, nw string) bool {
+	return slices.ContainsFunc(c.w.api.pods(), func(pod *corev1.Pod) bool {
+		_, ref := c.refOf(pod)
+		return !podEnded(pod) && pod.Spec.NodeName == node && ref.NodeWright == nw
+	})
+}
+
 // runsOn tells whether a Job or pod of the NodeWright has not ended.
 func (c *checks) runsOn(node, nw string) bool {
 	return slices.ContainsFunc(c.w.api.jobs(), func(job *batchv1.Job) bool {
 		id, err := c.w.api.identity(job)
 		return err == nil && id.NodeWright == nw && c.executes(job, node, id.Ref())
-	}) || slices.ContainsFunc(c.w.api.pods(), func(pod *corev1.Pod) bool {
-		_, ref := c.refOf(pod)
-		return !podEnded(pod) && pod.Spec.NodeName == node && ref.NodeWright == nw
-	})
+	}) || c.podRunsOn(node, nw)
 }
 
 func (c *checks) nodeComplete(nw *v1alpha1.NodeWright, rec *nodestate.Record) bool {
@@ -180,6 +219,7 @@ func (c *checks) nodeDone(nw *v1alpha1.NodeWright, node *corev1.Node) {
 		c.w.fail("after the repair, %s is not done with %s: status %q, slot %+v, batch %+v, entries %s", nw.Name, node.Name,
 			rec.Status[nw.Name], rec.Slots[nw.Name], rec.Batches[nw.Name], entriesOf(rec, nw.Name))
 	}
+	c.nothingAsked(nw, node, rec)
 	if c.runsOn(node.Name, nw.Name) {
 		c.w.fail("after the repair, something of %s still runs on %s", nw.Name, node.Name)
 	}

@@ -119,8 +119,31 @@ func deadlineOf(job *batchv1.Job) (time.Time, bool) {
 	return job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second), true
 }
 
+func suspended(job *batchv1.Job) bool { return ptr.Deref(job.Spec.Suspend, false) }
+
+// endPods deletes the pods of a suspended Job, whose time begins anew when it
+// goes on.
+func (w *world) endPods(job *batchv1.Job, pods []*corev1.Pod) bool {
+	acted := false
+	for _, pod := range pods {
+		if !podEnded(pod) && pod.DeletionTimestamp == nil {
+			w.log("pod %s of a suspended Job is deleted", pod.Name)
+			w.api.changePod(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now} })
+			acted = true
+		}
+	}
+	if job.Status.StartTime != nil {
+		w.api.changeJob(job.Name, func(j *batchv1.Job) { j.Status.StartTime = nil })
+		acted = true
+	}
+	return acted
+}
+
 func (w *world) syncUnfinished(job *batchv1.Job, pods []*corev1.Pod) bool {
-	if job.Status.StartTime == nil {
+	if suspended(job) && !ending(job) && w.endPods(job, pods) {
+		return true
+	}
+	if !suspended(job) && job.Status.StartTime == nil {
 		w.api.changeJob(job.Name, func(j *batchv1.Job) { j.Status.StartTime = &metav1.Time{Time: w.now} })
 		return true
 	}
@@ -150,7 +173,7 @@ func (w *world) syncUnfinished(job *batchv1.Job, pods []*corev1.Pod) bool {
 		w.log("Job %s failed", job.Name)
 		w.condition(job, batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
 		return true
-	case running:
+	case running, suspended(job):
 		return false
 	}
 	w.createPod(job)

@@ -50,6 +50,11 @@ func (o *operator) reconcileNode(t task) error {
 	for _, e := range p.Events {
 		o.w.checks.told(t.key, e)
 	}
+	for i := range p.Answered {
+		if err := o.removeRequest(v, &p.Answered[i]); err != nil {
+			return err
+		}
+	}
 	if err := o.carryOut(&p); err != nil {
 		return err
 	}
@@ -84,6 +89,11 @@ func (o *operator) carryOut(p *plan.Plan) error {
 			return err
 		}
 	}
+	for i := range p.Hold {
+		if err := o.holdJob(&p.Hold[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -102,7 +112,7 @@ func (o *operator) gatherNode(v *view) plan.Input {
 	for _, name := range names(o.cache.store[kindNodeWright]) {
 		nw := asNodeWright(o.cache.store[kindNodeWright][name])
 		selected := nw.Selects(v.node.Labels)
-		if !selected && !concerned[name] {
+		if !selected && !concerned[name] && !asked(&v.record, name) {
 			continue
 		}
 		o.basis.specs[name] = nw
@@ -115,6 +125,10 @@ func (o *operator) gatherNode(v *view) plan.Input {
 	}
 	slices.Sort(in.Gone)
 	return in
+}
+
+func asked(rec *nodestate.Record, nw string) bool {
+	return slices.ContainsFunc(rec.Requests, func(r nodestate.RequestAt) bool { return r.NodeWright == nw })
 }
 
 // concernedBy are the NodeWrights with keys or Jobs on the node.
@@ -130,6 +144,9 @@ func concernedBy(in *plan.Input) map[string]bool {
 		out[name] = true
 	}
 	for name := range in.Record.Batches {
+		out[name] = true
+	}
+	for name := range in.Record.Handled {
 		out[name] = true
 	}
 	for i := range in.Jobs {
@@ -192,8 +209,9 @@ func (o *operator) covered(job *batchv1.Job) bool {
 func (o *operator) jobFacts(job *batchv1.Job) plan.Job {
 	facts := plan.Job{
 		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
-		DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
+		DeadlineSeconds: job.Spec.ActiveDeadlineSeconds, Suspended: suspended(job),
 	}
+	_, facts.Held = job.Annotations[packagejob.AnnotationHeld]
 	id, err := o.w.api.identity(job)
 	facts.Identity, facts.Unreadable = id, err != nil
 	switch condition, finished := packagejob.Finished(job); {
@@ -296,12 +314,43 @@ func describe(id *packagejob.Identity) string {
 		id.Stage, id.Run, id.Attempt, id.Node)
 }
 
-func (o *operator) deleteJob(d *plan.JobDelete) error {
-	job := o.w.api.job(d.Name)
-	if job == nil || string(job.UID) != d.UID || job.DeletionTimestamp != nil {
+// unfinished is a Job as the API server has it, nil if it ended, is being deleted
+// or is another of the name.
+func (o *operator) unfinished(name, uid string) *batchv1.Job {
+	job := o.w.api.job(name)
+	if job == nil || string(job.UID) != uid || job.DeletionTimestamp != nil {
 		return nil
 	}
 	if _, ended := packagejob.Finished(job); ended {
+		return nil
+	}
+	return job
+}
+
+func (o *operator) holdJob(h *plan.JobHold) error {
+	if job := o.unfinished(h.Name, h.UID); job == nil || suspended(job) == h.Suspend {
+		return nil
+	}
+	return o.w.request(fmt.Sprintf("node controller sets suspend of Job %s to %t", h.Name, h.Suspend), func() error {
+		job := o.w.api.job(h.Name)
+		if job == nil || string(job.UID) != h.UID {
+			return nil
+		}
+		o.w.writes++
+		o.w.api.changeJob(h.Name, func(j *batchv1.Job) {
+			j.Spec.Suspend = &h.Suspend
+			j.Annotations = maps.Clone(j.Annotations)
+			if delete(j.Annotations, packagejob.AnnotationHeld); h.Suspend {
+				j.Annotations[packagejob.AnnotationHeld] = "true"
+			}
+		})
+		o.written[kindJob][h.Name] = rvOf(o.w.api.job(h.Name))
+		return nil
+	}, nil)
+}
+
+func (o *operator) deleteJob(d *plan.JobDelete) error {
+	if o.unfinished(d.Name, d.UID) == nil {
 		return nil
 	}
 	return o.w.request("node controller deletes Job "+d.Name+" ("+d.Reason+")", func() error {

@@ -221,6 +221,7 @@ func (w *world) userPlays() []play {
 		{1, w.deleteOrCreate},
 		{3, w.deleteJobOrPod},
 		{1, w.writeJunk},
+		{2, w.askForWork},
 	}
 }
 

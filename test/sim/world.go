@@ -65,8 +65,8 @@ type world struct {
 	late []lateApply
 	// inputs are NodeWrights as the planner of nodes reads them.
 	inputs map[*v1alpha1.NodeWright]nodeplan.NodeWright
-	// writes of the operator.
-	writes int
+	// writes of the operator, and requests of users so far.
+	writes, asked int
 }
 
 // Run runs one schedule. It returns nil if all checks held.

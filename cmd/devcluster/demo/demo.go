@@ -86,11 +86,10 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	say("the webhooks are asked, with certificates that the demo made itself; in a cluster cert-manager makes them (%s)", since(began))
 
-	stay := func(why string) {
-		if opts.Keep && ctx.Err() == nil {
-			say("\n%sThe cluster stays up until Ctrl-C. In another terminal:\n  export KUBECONFIG=%s PATH=%s:$PATH", why, cp.KubeconfigFile(), cp.AssetsDir())
-			<-ctx.Done()
-		}
+	stay := func(string) {}
+	if opts.Keep {
+		say("the cluster stays up until Ctrl-C; in another terminal:\n  export KUBECONFIG=%s PATH=%s:$PATH", cp.KubeconfigFile(), cp.AssetsDir())
+		stay = func(why string) { say("\n%sThe cluster stays up until Ctrl-C.", why); <-ctx.Done() }
 	}
 	names, err := applyManifests(ctx, op, opts.Root, opts.Manifests, say)
 	if err != nil {

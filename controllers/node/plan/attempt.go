@@ -66,8 +66,9 @@ func (w *work) observeFailure(e nodestate.PackageStatus) {
 		if report.Harmless {
 			reason = ReasonAttemptLost
 		}
-		e.Message = fmt.Sprintf("attempt %d of stage %s ended with %s; the next one starts at %s",
-			e.Attempt, e.Stage, describe(report), nodestate.FormatTime(at))
+		// What comes next stands first: the end of a log may be longer than a message.
+		e.Message = fmt.Sprintf("next attempt at %s: attempt %d of stage %s ended with %s",
+			nodestate.FormatTime(at), e.Attempt, e.Stage, describe(report))
 		w.p.event(Event{w.nw.Name, true, reason, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
 	}
 	e.State, e.Reason, e.Since = nodestate.StateInProgress, ReasonBackOff, since
@@ -89,10 +90,11 @@ func (w *work) park(e nodestate.PackageStatus) {
 	last := e.Message
 	e.Reason = ReasonAttemptFailed
 	if report := w.report(&e); report != nil {
-		e.Reason, last = report.Reason, "last with "+describe(report)
+		e.Reason, last = report.Reason, describe(report)
 	}
 	e.State = nodestate.StateErroring
-	e.Message = fmt.Sprintf("stage %s failed %d times, %s", e.Stage, e.Failures, last)
+	e.Message = fmt.Sprintf("stage %s failed %s and is not tried again before the package or the retry limit changes: %s",
+		e.Stage, times(e.Failures), last)
 	w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
 	w.put(e)
 }
@@ -107,11 +109,21 @@ func (w *work) retry(e nodestate.PackageStatus) {
 	if at := w.p.backoffEnds(e.Since, e.Attempt); w.p.in.Now.Before(at) {
 		w.p.due(at)
 		w.active = true
+		if w.waits == "" {
+			w.waits = nodestate.SlotBackOff
+		}
 		return
 	}
 	e.Attempt++
 	e.Reason, e.Message = "", ""
 	w.put(e)
+}
+
+func times(n int32) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func describe(r *nodestate.JobReport) string {
@@ -160,6 +172,7 @@ func (w *work) observeStart(e nodestate.PackageStatus, job *Job) {
 	shows := since.Add(w.p.in.Config.PodStartGrace)
 	if w.p.in.Now.Before(shows) {
 		w.p.due(shows)
+		w.waits = nodestate.SlotPodNotStarting
 		return
 	}
 	if e.State != nodestate.StateErroring {
@@ -193,7 +206,7 @@ func (w *work) ensureJob(pkg *Package) {
 	default:
 		w.active = true
 		if job.State == JobUnfinished && job.Suspended && !job.Deleting {
-			w.waits = nodestate.SlotJobSuspended
+			w.resume(job)
 		}
 		want := deadline(pkg.StageTimeout)
 		if job.State == JobUnfinished && !job.Deleting && !equalSeconds(want, job.DeadlineSeconds) {
@@ -206,7 +219,7 @@ func (w *work) ensureJob(pkg *Package) {
 // revision that is being renewed does not stop it. Without a slot it waits: the
 // node may have been out of the rollout, or its slot given back, since.
 func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
-	if !w.holdsSlot() || w.hold.reason != "" && w.hold.reason != ReasonWaiting {
+	if !w.mayGoOn() {
 		w.wants = true
 		return
 	}

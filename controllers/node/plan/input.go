@@ -114,21 +114,26 @@ type Job struct {
 	State      JobState
 	// Deleting says that it has a deletion timestamp.
 	Deleting bool
-	// Suspended says that it has no pods until somebody resumes it.
+	// Suspended says that it has no pods until somebody resumes it; Held says that
+	// the operator suspended it.
 	Suspended bool
+	Held      bool
 	// DeadlineSeconds is its activeDeadlineSeconds, nil for none.
 	DeadlineSeconds *int64
 }
 
-// Plan is what to do, in this order: bring the node's keys to Set, then the
-// Jobs, then the events. Slices are sorted.
+// Plan is what to do, in this order: bring the node's keys to Set, remove the
+// requests that it answers, then the Jobs, then the events. Slices are sorted.
 type Plan struct {
 	// Set is all that the node controller wants on the node.
 	Set    nodestate.Set
 	Create []JobCreate
 	Patch  []JobDeadline
+	Hold   []JobHold
 	Delete []JobDelete
 	Events []Event
+	// Answered are requests of users that Set has dealt with.
+	Answered []RequestAnswered
 	// NextCheck is the nearest time at which something is due, zero for none.
 	NextCheck time.Time
 }
@@ -159,6 +164,22 @@ type JobDeadline struct {
 	UID  string
 	// DeadlineSeconds is nil for none.
 	DeadlineSeconds *int64
+}
+
+// RequestAnswered is a request key to remove, as long as it has this value.
+type RequestAnswered struct {
+	Key   string
+	Value string
+}
+
+// JobHold suspends a Job that runs, which ends its pods, or lets it go on.
+type JobHold struct {
+	Name string
+	UID  string
+	// NodeWright that the Job belongs to.
+	NodeWright string
+	Suspend    bool
+	Message    string
 }
 
 // JobDelete ends a Job, with its pods, under precondition of its UID.

@@ -19,6 +19,12 @@ func (p *planner) cleanUp(name string, gone bool) {
 	if p.unfinishedJobs(name) {
 		return
 	}
+	// Requests would otherwise be for the next NodeWright of this name.
+	for i := range p.in.Record.Requests {
+		if r := &p.in.Record.Requests[i]; r.NodeWright == name {
+			p.out.Answered = append(p.out.Answered, RequestAnswered{Key: r.Key, Value: r.Value})
+		}
+	}
 	set := &p.out.Set
 	if p.malformedNW[name] && !gone {
 		// What cannot be read may say that something is still installed; it stays
@@ -38,15 +44,21 @@ func (p *planner) cleanUp(name string, gone bool) {
 // standDown is for a NodeWright that no longer selects the node, or whose node
 // is ignored: what runs may end, nothing starts, the slot is given back. An
 // attempt whose pod cannot start would keep the slot for its whole deadline, and
-// is ended. The entries stay, since the packages are still on the host.
+// one that is suspended for ever: both are ended. The entries stay, since the packages are still on the host.
 func (p *planner) standDown(nw *NodeWright, reason string) {
 	w := newWork(p, nw)
 	w.adopt()
+	w.answerRequests()
 	for i := range nw.Packages {
 		w.observe(&nw.Packages[i])
 		e, ok := w.entry(nw.Packages[i].Name)
-		if job := p.jobOf(&e); ok && e.State == nodestate.StateErroring && job != nil && job.State == JobUnfinished && !job.Unreadable {
+		job := p.jobOf(&e)
+		switch {
+		case !ok || job == nil || job.Unreadable || job.State != JobUnfinished:
+		case e.State == nodestate.StateErroring:
 			p.deleteJob(job, reason, "its pod cannot start, and the node left the rollout")
+		case job.Held:
+			p.deleteJob(job, reason, "it is suspended, and the node left the rollout")
 		}
 	}
 	delete(p.out.Set.Status, nw.Name)

@@ -19,10 +19,15 @@ type work struct {
 	hold hold
 	// wants says that some package could start but for the hold.
 	wants bool
+	// asked are packages that a request on the node is about: none of them starts
+	// before the request is answered and gone.
+	asked map[string]bool
 	// active says that something runs, or is due to.
 	active bool
-	// waits is the reason of a working slot while something outside holds a stage
-	// up: a Job or pod that this pass cannot end, or a Job that is suspended.
+	// waits is the reason of a working slot while a stage does not go on: for
+	// something outside, a Job or pod that this pass cannot end or a Job that is
+	// suspended, or else for a pod that does not start, or an attempt that is to
+	// follow a failed one.
 	waits string
 }
 
@@ -33,7 +38,7 @@ type hold struct {
 }
 
 func newWork(p *planner, nw *NodeWright) *work {
-	w := &work{p: p, nw: nw}
+	w := &work{p: p, nw: nw, asked: map[string]bool{}}
 	if b, ok := p.in.Record.Batches[nw.Name]; ok {
 		w.batch = &b
 	}
@@ -58,9 +63,9 @@ func (w *work) findHold() hold {
 	case w.nw.Held != "":
 		return hold{ReasonBlocked, w.nw.Held}
 	case w.nw.Disabled:
-		return hold{"Disabled", "the NodeWright is disabled"}
+		return hold{ReasonDisabled, "the NodeWright is disabled"}
 	case w.nw.Paused:
-		return hold{"Paused", "the NodeWright is paused"}
+		return hold{ReasonPaused, "the NodeWright is paused"}
 	case by != "":
 		return hold{ReasonBlocked, fmt.Sprintf("NodeWright %s comes first on this node and is not done there", by)}
 	case w.p.in.Node.Unreachable:
@@ -77,6 +82,7 @@ func (w *work) findHold() hold {
 func (w *work) run() {
 	w.forgetRemoved()
 	w.adopt()
+	w.answerRequests()
 	for i := range w.nw.Packages {
 		w.observe(&w.nw.Packages[i])
 	}
@@ -86,6 +92,7 @@ func (w *work) run() {
 	for i := range w.nw.Packages {
 		w.ensureJob(&w.nw.Packages[i])
 	}
+	w.suspend()
 	w.answer()
 }
 

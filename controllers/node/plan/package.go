@@ -82,6 +82,10 @@ func (w *work) start(pkg *Package) {
 	if s.stage == "" {
 		return
 	}
+	if w.asked[pkg.Name] {
+		w.wants = true
+		return
+	}
 	// What runs for an earlier spec ends before anything is waited for: what is
 	// waited for may in turn wait for its end.
 	if s.newRun && w.hold.reason == "" && w.mustEnd(ref, s.reason) {

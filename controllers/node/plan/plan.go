@@ -198,6 +198,8 @@ func (p *planner) finish() Plan {
 		return cmp.Or(a.Identity.Ref().Compare(b.Identity.Ref()), cmp.Compare(a.Identity.Run, b.Identity.Run))
 	})
 	slices.SortFunc(out.Patch, func(a, b JobDeadline) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Answered, func(a, b RequestAnswered) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(out.Hold, func(a, b JobHold) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(out.Delete, func(a, b JobDelete) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(out.Events, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.NodeWright, b.NodeWright), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))

@@ -120,6 +120,13 @@ func (w *world) apply(p Plan) {
 			}
 		}
 	}
+	for _, h := range p.Hold {
+		for i := range w.in.Jobs {
+			if w.in.Jobs[i].UID == h.UID {
+				w.in.Jobs[i].Suspended, w.in.Jobs[i].Held = h.Suspend, h.Suspend
+			}
+		}
+	}
 	w.events = append(w.events, p.Events...)
 }
 

@@ -130,7 +130,11 @@ func (p *planner) findEvents() {
 			p.out.Events = append(p.out.Events, Event{Warning: true, Reason: c.Reason, Message: c.Message})
 		}
 	}
-	if c := p.became(v1alpha1.ConditionDeletionBlocked); c != nil {
+	kind := v1alpha1.ConditionNodeStateMalformed
+	if p.nw.DeletionTimestamp != nil {
+		kind = v1alpha1.ConditionDeletionBlocked
+	}
+	if c := p.became(kind); c != nil {
 		p.out.Events = append(p.out.Events, Event{Warning: true, Reason: c.Type, Message: c.Message})
 	}
 }

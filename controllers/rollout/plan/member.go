@@ -58,9 +58,29 @@ func retryWanted(n *Node) bool {
 	return n.Slot != nil && n.Slot.ID == n.Batch.ID && n.Slot.Reason == nodestate.SlotRetryWanted
 }
 
-// waits is the reason why a node that works waits, as it says itself; empty if
-// it does not.
+// waits is what holds up a node that works and does not pass by itself, as the
+// node says; empty if nothing does.
 func (m *member) waits() string {
+	if m.struggles() {
+		return ""
+	}
+	return m.slotReason()
+}
+
+// struggles tells whether a stage on a node that works failed and is tried again,
+// or its pod does not start yet.
+func (m *member) struggles() bool {
+	return m.slot && Struggles(m.Slot)
+}
+
+// Struggles tells whether a node says with its slot that a stage failed and is
+// tried again, or that its pod does not start yet.
+func Struggles(slot *nodestate.Slot) bool {
+	return slot != nil && slot.State == nodestate.SlotWorking &&
+		(slot.Reason == nodestate.SlotBackOff || slot.Reason == nodestate.SlotPodNotStarting)
+}
+
+func (m *member) slotReason() string {
 	if m.slot && m.Slot != nil && m.Slot.State == nodestate.SlotWorking {
 		return m.Slot.Reason
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -105,12 +106,12 @@ func unreadableMessage(m *member) string {
 	if len(m.Unreadable) == 0 {
 		return "a record on the node cannot be read"
 	}
-	return fmt.Sprintf("the value of annotation %s cannot be read; remove it once you know what is on the host", m.Unreadable[0])
+	return fmt.Sprintf("the value of annotation %s cannot be read; remove it, or ask for a reset, once you know what is on the host: the package then runs again", m.Unreadable[0])
 }
 
 // findProblems names the nodes that need a look.
 func (p *planner) findProblems() {
-	var erroring, blocked, ignored, unreadable []*member
+	var erroring, blocked, struggling, ignored, unreadable []*member
 	// What holds all nodes is said of the NodeWright, and not of each of them.
 	heldAll := p.held != "" || p.in.Invalid != ""
 	for i := range p.members {
@@ -124,6 +125,8 @@ func (p *planner) findProblems() {
 		case heldAll:
 		case m.obstacle != "" || m.word() == nodestate.StatusBlocked || m.waits() != "":
 			blocked = append(blocked, m)
+		case m.struggles():
+			struggling = append(struggling, m)
 		}
 		if len(m.Unreadable) > 0 || m.active && m.Word == nodestate.StatusUnknown {
 			unreadable = append(unreadable, m)
@@ -131,6 +134,9 @@ func (p *planner) findProblems() {
 	}
 	p.problem(v1alpha1.ConditionErroring, erroring, func(m *member) Detail { return m.Detail })
 	p.problem(v1alpha1.ConditionBlocked, blocked, blockedDetail)
+	p.problem(v1alpha1.ConditionProgressing, struggling, func(m *member) Detail {
+		return Detail{Package: m.Detail.Package, Reason: cmp.Or(m.Detail.Reason, m.slotReason()), Message: m.Detail.Message}
+	})
 	p.problem(v1alpha1.ConditionNodesIgnored, ignored, func(*member) Detail { return Detail{} })
 	p.problem(v1alpha1.ConditionNodeStateMalformed, unreadable, func(m *member) Detail {
 		return Detail{Package: m.Detail.Package, Reason: v1alpha1.ReasonMalformed, Message: unreadableMessage(m)}
@@ -154,6 +160,8 @@ func blockedDetail(m *member) Detail {
 			"the next stage starts when it has: see kubectl get pods in the operator's namespace"}
 	case m.waits() == nodestate.SlotJobSuspended:
 		return Detail{Reason: m.waits(), Message: "somebody suspended the Job of a stage; kubectl get jobs shows it: set its spec.suspend to false, or delete it and the stage starts anew"}
+	case m.waits() == nodestate.SlotJobHeld:
+		return Detail{Reason: m.waits(), Message: "the Job of a stage is suspended since a pause: another NodeWright comes first on the node, or the node is unreachable"}
 	case m.waits() != "":
 		return Detail{Reason: m.waits(), Message: "the node waits"}
 	case m.Detail.Reason != "":

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
@@ -65,16 +66,16 @@ func (p *planner) standing() standing {
 		return standing{v1alpha1.ReasonInvalidSpec, p.in.Invalid + p.stillRunning()}
 	case p.nw.Disabled():
 		return standing{v1alpha1.ReasonDisabled, fmt.Sprintf(
-			"disabled by annotation, no stage is started until it is removed; %s%s", progress, p.stillRunning())}
+			"disabled by annotation, no stage is started until it is removed; %s%s", progress, p.suspended())}
 	case p.nw.Paused():
 		return standing{v1alpha1.ReasonPaused, fmt.Sprintf(
-			"paused by annotation, no stage is started until it is removed; %s%s", progress, p.stillRunning())}
+			"paused by annotation, no stage is started until it is removed; %s%s", progress, p.suspended())}
 	case c.matched == 0:
 		return standing{v1alpha1.ReasonNoNodes, "no node is selected, or all that are carry the ignore label"}
 	case p.ready():
 		return standing{v1alpha1.ReasonComplete, progress}
 	case c.slots > 0:
-		return standing{v1alpha1.ReasonRollingOut, fmt.Sprintf("%s, %s a slot", progress, holdNodes(c.slots))}
+		return standing{v1alpha1.ReasonRollingOut, fmt.Sprintf("%s, %s a slot%s", progress, holdNodes(c.slots), p.struggle())}
 	case p.usedUp():
 		return standing{v1alpha1.ReasonBudgetUsedUp, p.usedUpMessage()}
 	case n.Erroring > 0:
@@ -87,12 +88,29 @@ func (p *planner) standing() standing {
 	}
 }
 
+// struggle names the nodes on which a stage is tried again or does not start.
+func (p *planner) struggle() string {
+	i := slices.IndexFunc(p.out.Status.Problems, func(x v1alpha1.Problem) bool { return x.Type == v1alpha1.ConditionProgressing })
+	if i < 0 {
+		return ""
+	}
+	return "; a stage failed or does not start, and is tried again, on " + listNames(&p.out.Status.Problems[i])
+}
+
 // stillRunning says what goes on although no stage is started any more.
 func (p *planner) stillRunning() string {
 	if p.compartment.slots == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; %s a slot: a stage that runs there already runs to its end", holdNodes(p.compartment.slots))
+}
+
+// suspended says what becomes of stages that had begun before the pause.
+func (p *planner) suspended() string {
+	if p.compartment.slots == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s a slot: Jobs of stages that had begun there are suspended", holdNodes(p.compartment.slots))
 }
 
 func holdNodes(n int) string {
