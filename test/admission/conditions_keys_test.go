@@ -139,7 +139,7 @@ func TestMatchConditionsNeverFail_WH02(t *testing.T) {
 			}
 			odd[fmt.Sprintf("fields %s by %s", name, operation)] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 				Annotations:   map[string]string{stateKey: "x", seq: "7"},
-				ManagedFields: []metav1.ManagedFieldsEntry{{Operation: operation, FieldsV1: fields}, {Manager: "m", Operation: operation, FieldsV1: fields, Subresource: "status"}},
+				ManagedFields: []metav1.ManagedFieldsEntry{{Operation: operation, FieldsV1: fields}, {Manager: string(nodestate.OwnerNode), Operation: operation, FieldsV1: fields}, {Manager: "m", Operation: operation, FieldsV1: fields, Subresource: "status"}},
 			}}
 		}
 	}

@@ -140,6 +140,9 @@ func writes() map[string]struct {
 		"a manager gets everything": {"alice", "kubectl", func(n *corev1.Node) {
 			n.ManagedFields[len(n.ManagedFields)-1] = entry("manager-x", metav1.ManagedFieldsOperationUpdate, n.Annotations)
 		}},
+		"a manager gets everything, and is ours": {"alice", "kubectl", func(n *corev1.Node) {
+			n.ManagedFields[0] = entry(nodestate.OwnerNode, metav1.ManagedFieldsOperationApply, n.Annotations)
+		}},
 		"all managers get everything": {"alice", "kubectl", func(n *corev1.Node) {
 			for i := range n.ManagedFields {
 				n.ManagedFields[i] = entry(nodestate.Owner(fmt.Sprintf("other-%d", i)), metav1.ManagedFieldsOperationUpdate, n.Annotations)

@@ -66,6 +66,12 @@ func nodeWrightRules() map[string]rule {
 		"selector of pods":          {onePackage("podNonInterruptLabels: {matchLabels: {a: 'b c'}}, "), onePackage("podNonInterruptLabels: {matchLabels: {a: b-c}}, "), []string{"spec.podNonInterruptLabels.matchLabels"}},
 		"SE-05 key of a toleration": {onePackage("additionalTolerations: [{key: foo bar, operator: Exists}], "), onePackage("additionalTolerations: [{key: foo/bar, operator: Exists}], "), []string{"spec.additionalTolerations[0].key"}},
 		"tag with build metadata":   {onePackage("", "version: 1.0.0+b1"), onePackage("", "version: 1.0.0+b1", "containerSHA: '"+sha+"'"), []string{at + "version", "leave the build metadata out", "containerSHA"}},
+		"variable from nowhere":     {onePackage("", "env: [{name: A, valueFrom: {}}]"), onePackage("", "env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]"), []string{at + "env[0].valueFrom", "exactly one"}},
+		"variable from two":         {onePackage("", "env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}, secretKeyRef: {name: s, key: k}}}]"), onePackage("", "env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]"), []string{at + "env[0].valueFrom", "2 are set"}},
+		"variable from no secret":   {onePackage("", "env: [{name: A, valueFrom: {secretKeyRef: {key: k}}}]"), onePackage("", "env: [{name: A, valueFrom: {configMapKeyRef: {name: s, key: k}}}]"), []string{at + "env[0].valueFrom.secretKeyRef.name"}},
+		"variable from no key":      {onePackage("", "env: [{name: A, valueFrom: {configMapKeyRef: {name: s, key: a/b}}}]"), onePackage("", "env: [{name: A, valueFrom: {configMapKeyRef: {name: s, key: a.b}}}]"), []string{at + "env[0].valueFrom.configMapKeyRef.key"}},
+		"variable from a file":      {onePackage("", "env: [{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]"), onePackage("", "env: [{name: A, value: b}]"), []string{at + "env[0].valueFrom.fileKeyRef", "volume"}},
+		"toleration above a word":   {onePackage("additionalTolerations: [{key: a, operator: Gt, value: many}], "), onePackage("additionalTolerations: [{key: a, operator: Gt, value: '5'}], "), []string{"spec.additionalTolerations[0].value", "whole number"}},
 		"variable":                  {onePackage("", "env: [{name: A=B}]"), onePackage("", "env: [{name: A.B}]"), []string{at + "env[0].name"}},
 	}
 }

@@ -190,7 +190,7 @@ func ownedKeys() []string {
 func table(t *testing.T) map[string]row {
 	rows := map[string]row{}
 	for _, part := range []map[string]row{
-		strangerRows(), kubeletRows(), bystanderRows(), operatorRows(t), overrideRows(), historyRows(),
+		strangerRows(), kubeletRows(), bystanderRows(), operatorRows(t), overrideRows(), historyRows(), seizureRows(),
 	} {
 		for name, r := range part {
 			if _, twice := rows[name]; twice {

@@ -23,6 +23,8 @@ const (
 	reasonForeign reason = "foreign"
 	// The write makes somebody a holder of a key besides its owner.
 	reasonHolder reason = "holder"
+	// Somebody else makes a manager of the operator hold more.
+	reasonSeized reason = "seized"
 	// It cannot be told who holds keys after the write.
 	reasonUnreadable reason = "unreadable"
 	// A write of the operator's own whose number does not grow.
@@ -74,16 +76,16 @@ func decide(q *question) verdict {
 		for i := range d.changes {
 			d.refuse(&d.changes[i], reasonCreated, q.sayCreated(&d.changes[i]))
 		}
-		return d.verdict(reasonUnrelated)
-	}
-	gains, err := managers.Gains(q.old.ManagedFields, q.now.ManagedFields, protected)
-	if err != nil {
-		d.problems = append(d.problems, problem{reason: reasonUnreadable, text: sayUnreadable(err)})
-	}
-	if len(d.changes) == 0 && len(gains) == 0 {
+		d.judgeGrown(nil)
 		return d.verdict(reasonUnrelated)
 	}
 	d.writer = q.writer()
+	gains, err := managers.Gains(q.old.ManagedFields, q.now.ManagedFields, protected)
+	d.unreadable(err)
+	d.judgeGrown(gains)
+	if len(d.changes) == 0 && len(gains) == 0 {
+		return d.verdict(reasonUnrelated)
+	}
 	d.judgeNumber(gains)
 	for i := range d.changes {
 		d.judgeChange(&d.changes[i])
@@ -129,6 +131,38 @@ func (d *decision) refuse(c *change, r reason, text string) {
 		p.value = &c.now
 	}
 	d.problems = append(d.problems, p)
+}
+
+// unreadable refuses a write after which nobody could tell who holds what.
+func (d *decision) unreadable(err error) {
+	said := slices.ContainsFunc(d.problems, func(p problem) bool { return p.reason == reasonUnreadable })
+	if err != nil && !said {
+		d.problems = append(d.problems, problem{reason: reasonUnreadable, text: sayUnreadable(err)})
+	}
+}
+
+// owners are the field managers of the operator.
+var owners = func() []string {
+	var names []string
+	for _, owner := range nodestate.Owners() {
+		names = append(names, string(owner))
+	}
+	return names
+}()
+
+// judgeGrown refuses to let somebody else make a manager of the operator hold
+// more, whatever that is: the operator's next apply leaves it out, and so removes
+// it. A kubelet could rid its node of taints and labels that it may not touch
+// itself. Of managers in gains it is said already.
+func (d *decision) judgeGrown(gains []managers.Gain) {
+	grown, err := managers.Grown(d.old.ManagedFields, d.now.ManagedFields, owners)
+	d.unreadable(err)
+	for _, name := range grown {
+		said := slices.ContainsFunc(gains, func(g managers.Gain) bool { return g.Manager == managers.Applier(name) })
+		if nodestate.Owner(name) != d.writer && !said {
+			d.problems = append(d.problems, problem{reason: reasonSeized, text: sayGrown(name)})
+		}
+	}
 }
 
 // judgeNumber refuses a late write of the operator: one that was made from an

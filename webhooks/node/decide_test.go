@@ -91,6 +91,10 @@ func TestStrangers_WH05(t *testing.T) {
 		"becomes a holder by update":          byAlice(at.held(edit(stateKey)), reasonHolder, "kubectl-annotate (Update)"),
 		"becomes a holder through the status": byAlice(at.held(holder{name: ownerNode, operation: applied, subresource: "status", annotations: []string{stateKey}}), reasonHolder, "server-side apply of the node only"),
 		"drops the owner":                     fine(at.heldBy(at.holders[1:]...)),
+		"lets the operator hold taints":       byAlice(at.held(claim(`"f:spec":{"f:taints":{}}`)), reasonSeized, ownerNode, "leave metadata.managedFields"),
+		"holds taints himself":                fine(at.held(holder{name: "gitops", operation: applied, raw: `{"f:spec":{"f:taints":{}}}`})),
+		"lets the operator hold a note":       byAlice(at.held(claim(`"f:metadata":{"f:labels":{"f:example.com/zone":{}}}`)), reasonSeized, ownerNode),
+		"lets the operator hold less":         fine(at.held(claim(`"f:metadata":{"f:annotations":{"f:` + stateKey + `":{}}}`))),
 		"cannot be read":                      byAlice(at.held(holder{name: "odd", operation: updated, raw: `{"f:metadata":{"f:annotations":{"f:` + stateKey}), reasonUnreadable, "odd (Update)", "managedFields"),
 		"holds several keys":                  byAlice(at.held(owner("gitops", stateKey, statusKey, seqNode, batchKey, seqRollout)), reasonHolder, "and 2 more"),
 	}
@@ -277,13 +281,15 @@ func TestBlob(t *testing.T) {
 func TestCreations(t *testing.T) {
 	plain := node{annotations: pairs("example.com/note", "x", noteKey, "x"), labels: pairs(nodestate.Prefix+"ignore", "true")}
 	cases := map[string]write{
-		"nothing of ours": {now: plain, user: "system:node:n1", admitted: reasonUnrelated},
-		"nothing at all":  {user: "system:node:n1", admitted: reasonUnrelated},
-		"WH-06 a record":  {now: plain.with(stateKey, stateForged), user: "system:node:n1", want: []reason{reasonCreated}, says: []string{stateKey, ownerNode, "system:node:n1"}},
-		"WH-06 a label":   {now: plain.labelled(statusKey, "complete"), user: "system:node:n1", want: []reason{reasonCreated}, says: []string{"label " + statusKey}},
-		"by the operator": {now: plain.with(stateKey, stateForged, seqNode, "1"), user: operatorUser, manager: ownerNode, want: []reason{reasonCreated}},
-		"with a request":  {now: plain.with(requestKey, `{"action":"rerun","id":"1"}`), user: "alice", admitted: reasonUnrelated},
-		"with a blob":     {now: plain.with(blobKey, "{}"), user: "alice", want: []reason{reasonCreated}},
+		"nothing of ours":        {now: plain, user: "system:node:n1", admitted: reasonUnrelated},
+		"nothing at all":         {user: "system:node:n1", admitted: reasonUnrelated},
+		"WH-06 a record":         {now: plain.with(stateKey, stateForged), user: "system:node:n1", want: []reason{reasonCreated}, says: []string{stateKey, ownerNode, "system:node:n1"}},
+		"WH-06 a label":          {now: plain.labelled(statusKey, "complete"), user: "system:node:n1", want: []reason{reasonCreated}, says: []string{"label " + statusKey}},
+		"by the operator":        {now: plain.with(stateKey, stateForged, seqNode, "1"), user: operatorUser, manager: ownerNode, want: []reason{reasonCreated}},
+		"with a request":         {now: plain.with(requestKey, `{"action":"rerun","id":"1"}`), user: "alice", admitted: reasonUnrelated},
+		"WH-06 an apply of ours": {now: plain.held(claim(`"f:spec":{"f:taints":{}}`)), user: "system:node:n1", want: []reason{reasonSeized}, says: []string{ownerNode}},
+		"an apply of his own":    {now: plain.held(owner("kubelet", "example.com/note")), user: "system:node:n1", admitted: reasonUnrelated},
+		"with a blob":            {now: plain.with(blobKey, "{}"), user: "alice", want: []reason{reasonCreated}},
 		"with a user's key": {now: plain.with(nodestate.Prefix+"slot_a_b", "x", nodestate.Prefix+"seq_x", "1"), user: "alice",
 			admitted: reasonUnrelated},
 	}

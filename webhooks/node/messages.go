@@ -47,6 +47,11 @@ func sayHolder(g managers.Gain, key nodestate.Key) string {
 		"and the operator could not remove it any more; leave it out of what you write", g.Field, owner, g.Manager)
 }
 
+func sayGrown(manager string) string {
+	return fmt.Sprintf("field manager %s is the operator's: with this write it would hold more than it applied, and the operator would remove that; "+
+		"leave metadata.managedFields as the API server gave them, and apply under another field manager", manager)
+}
+
 func sayUnreadable(err error) string {
 	return fmt.Sprintf("it cannot be told who would hold keys of the operator, since entries of metadata.managedFields cannot be read: %v; "+
 		"leave managedFields as the API server gave them", err)
@@ -164,8 +169,11 @@ func named(problems []problem, limit int) string {
 			break
 		}
 		name := problems[i].field.String()
-		if problems[i].field == (managers.Field{}) {
+		switch problems[i].reason {
+		case reasonUnreadable:
 			name = "managedFields that cannot be read"
+		case reasonSeized:
+			name = "managedFields of the operator"
 		}
 		names = append(names, name)
 	}

@@ -10,6 +10,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -79,15 +80,19 @@ func (m *mutator) Handle(ctx context.Context, req admission.Request) admission.R
 }
 
 // strip removes keys of the operator from a new node, and from the labels that
-// the taint is decided by.
+// the taint is decided by, and what the operator is said to have applied.
 func (m *mutator) strip(ctx context.Context, req *admission.Request, q *question) ([]jsonpatch.Operation, []string) {
 	made := changes(q.old, q.now)
-	if len(made) == 0 {
-		return nil, nil
-	}
 	var problems []problem
 	for i := range made {
 		problems = append(problems, problem{reason: reasonCreated, field: made[i].field})
+	}
+	claims := claims(q.now.ManagedFields)
+	if len(claims) > 0 {
+		problems = append(problems, problem{reason: reasonSeized})
+	}
+	if len(problems) == 0 {
+		return nil, nil
 	}
 	keys := named(problems, maxNamed)
 	if q.user != q.operator {
@@ -111,8 +116,24 @@ func (m *mutator) strip(ctx context.Context, req *admission.Request, q *question
 		}
 		patches = append(patches, jsonpatch.NewOperation("remove", where+pointer.Replace(made[i].field.Key()), nil))
 	}
+	for _, i := range slices.Backward(claims) {
+		patches = append(patches, jsonpatch.NewOperation("remove", fmt.Sprintf("/metadata/managedFields/%d", i), nil))
+	}
 	count(mutating, decisionPatched, reasonStrip)
 	return patches, []string{fmt.Sprintf("taken off the new node, since they belong to the operator (%s): %s", q.operator, keys)}
+}
+
+// claims are the positions of entries that say that the operator applied
+// something: it never creates a node.
+func claims(entries []metav1.ManagedFieldsEntry) []int {
+	var out []int
+	for i := range entries {
+		e := &entries[i]
+		if e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && slices.Contains(owners, e.Manager) {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // pointer escapes a key for a JSON pointer.

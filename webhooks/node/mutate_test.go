@@ -83,7 +83,7 @@ func TestMutator(t *testing.T) {
 		"not automatic":    {object: gpu, all: nodeWrights{wants(func(n *v1alpha1.NodeWright) { n.Spec.AutoTaintNewNodes = false })}, want: gpu},
 		"is being deleted": {object: gpu, all: nodeWrights{wants(func(n *v1alpha1.NodeWright) { n.DeletionTimestamp = &metav1.Time{} })}, want: gpu},
 		// Nothing would ever take the taint off again.
-		"is held":                      {object: gpu, all: nodeWrights{wants()}, obstacle: support.Obstacle, want: gpu},
+		"is held":                      {object: gpu, all: nodeWrights{wants(func(n *v1alpha1.NodeWright) { n.Spec.Sequencing = v1alpha1.SequencingAll })}, obstacle: support.Obstacle, want: gpu},
 		"the operator puts none":       {object: gpu, all: nodeWrights{wants()}, noTaint: true, want: gpu},
 		"ignored":                      {object: strings.Replace(gpu, `"pool"`, `"`+v1alpha1.LabelIgnore+`":"true","pool"`, 1), all: nodeWrights{wants()}, want: strings.Replace(gpu, `"pool"`, `"`+v1alpha1.LabelIgnore+`":"true","pool"`, 1)},
 		"has another taint":            {object: with(gpu, "["+other+"]"), all: nodeWrights{wants()}, want: with(gpu, "["+other+","+ours+"]")},
@@ -100,12 +100,15 @@ func TestMutator(t *testing.T) {
 			all: nodeWrights{wants(func(n *v1alpha1.NodeWright) {
 				n.Spec.NodeSelectors.MatchLabels = map[string]string{statusKey: "complete"}
 			})}},
-		"keys of the operator itself":   {object: made, user: operatorUser, want: clean, says: stateKey},
-		"keys of who breaks the glass":  {object: made, user: "bob", want: made},
-		"keys, and nobody can be asked": {object: made, user: "bob", askErr: errNobody, want: clean, says: stateKey},
-		"an update":                     {object: made, all: nodeWrights{wants()}, edit: func(r *admission.Request) { r.Operation = admissionv1.Update }, want: made},
-		"an object that cannot be read": {object: `{"metadata":[]}`, all: nodeWrights{wants()}, want: `{"metadata":[]}`},
-		"taints that cannot be read":    {object: `{"spec":{"taints":"x"}}`, all: nodeWrights{wants()}, want: `{"spec":{"taints":"x"}}`},
+		"WH-06 made-up applies":           {object: claimed(ownerNode, "kubelet", ownerRoll), want: claimed("kubelet"), says: "managedFields of the operator"},
+		"applies of others":               {object: claimed("kubelet", "gitops"), want: claimed("kubelet", "gitops")},
+		"applies of who breaks the glass": {object: claimed(ownerNode), user: "bob", want: claimed(ownerNode)},
+		"keys of the operator itself":     {object: made, user: operatorUser, want: clean, says: stateKey},
+		"keys of who breaks the glass":    {object: made, user: "bob", want: made},
+		"keys, and nobody can be asked":   {object: made, user: "bob", askErr: errNobody, want: clean, says: stateKey},
+		"an update":                       {object: made, all: nodeWrights{wants()}, edit: func(r *admission.Request) { r.Operation = admissionv1.Update }, want: made},
+		"an object that cannot be read":   {object: `{"metadata":[]}`, all: nodeWrights{wants()}, want: `{"metadata":[]}`},
+		"taints that cannot be read":      {object: `{"spec":{"taints":"x"}}`, all: nodeWrights{wants()}, want: `{"spec":{"taints":"x"}}`},
 		"a selector that cannot be read": {object: gpu, all: nodeWrights{wants(func(n *v1alpha1.NodeWright) {
 			n.Spec.NodeSelectors.MatchExpressions = []metav1.LabelSelectorRequirement{{Operator: "x"}}
 		})}, want: gpu},
@@ -149,6 +152,15 @@ func TestMutator(t *testing.T) {
 			}
 		})
 	}
+}
+
+// claimed is a node to which these managers are said to have applied.
+func claimed(names ...string) string {
+	var entries []string
+	for _, name := range names {
+		entries = append(entries, `{"manager":"`+name+`","operation":"Apply","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:taints":{}}}}`)
+	}
+	return `{"metadata":{"name":"n1","managedFields":[` + strings.Join(entries, ",") + `]}}`
 }
 
 // mutate gives the object as the API server has it after the answer.

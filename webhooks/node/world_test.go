@@ -98,6 +98,11 @@ func pairs(list ...string) map[string]string {
 	return out
 }
 
+// claim is an entry that says that the operator applied these fields.
+func claim(fields string) holder {
+	return holder{name: ownerNode, operation: applied, raw: "{" + fields + "}"}
+}
+
 // recorded is a node with a record of each of two owners.
 func recorded() node {
 	return node{
