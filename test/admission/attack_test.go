@@ -178,7 +178,7 @@ func everybodyWrites(t *testing.T, node string) {
 		a := bed.send(t, node, request{who: kubelet(node), manager: "kubelet", verb: strategic, status: true,
 			change: change{raw: `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`}})
 		if got := a.decision(); got != passes {
-			return fmt.Errorf("it %s: %v", got, a.err)
+			return fmt.Errorf("it %s: %s", got, fmt.Sprint(a.err))
 		}
 		return nil
 	})
