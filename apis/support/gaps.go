@@ -21,11 +21,10 @@ type Gap struct {
 
 // The features that are not built, in the plural.
 const (
-	featurePolicies        = "deployment policies"
-	featureInterrupts      = "interrupts"
-	featureUninstall       = "uninstalls"
-	featureRuntimeRequired = "runtime-required taints"
-	featureSequencing      = "waits for other nodes"
+	featurePolicies   = "deployment policies"
+	featureInterrupts = "interrupts"
+	featureUninstall  = "uninstalls"
+	featureSequencing = "waits for other nodes"
 )
 
 // maxNamed is how many gaps a sentence names.
@@ -43,8 +42,6 @@ func Gaps(nw *v1alpha1.NodeWright) []Gap {
 	}
 	s := &nw.Spec
 	add(s.DeploymentPolicy != "", featurePolicies, "spec.deploymentPolicy")
-	add(s.RuntimeRequired, featureRuntimeRequired, "spec.runtimeRequired")
-	add(s.AutoTaintNewNodes, featureRuntimeRequired, "spec.autoTaintNewNodes")
 	add(s.SequencingOrDefault() == v1alpha1.SequencingAll, featureSequencing, "spec.sequencing")
 	for name, p := range s.Packages {
 		add(p.Interrupt != nil, featureInterrupts, "spec.packages[%s].interrupt", name)

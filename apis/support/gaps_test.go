@@ -33,8 +33,7 @@ func TestGaps(t *testing.T) {
 		}, nil},
 		"uninstall switched off": {withPackage(v1alpha1.Package{Uninstall: &v1alpha1.Uninstall{}}), nil},
 		"policy":                 {v1alpha1.NodeWrightSpec{DeploymentPolicy: "slow"}, []string{"spec.deploymentPolicy"}},
-		"runtime required":       {v1alpha1.NodeWrightSpec{RuntimeRequired: true}, []string{"spec.runtimeRequired"}},
-		"auto taint":             {v1alpha1.NodeWrightSpec{AutoTaintNewNodes: true}, []string{"spec.autoTaintNewNodes"}},
+		"runtime required":       {v1alpha1.NodeWrightSpec{RuntimeRequired: true, AutoTaintNewNodes: true}, nil},
 		"sequencing all":         {v1alpha1.NodeWrightSpec{Sequencing: v1alpha1.SequencingAll}, []string{"spec.sequencing"}},
 		"interrupt":              {withPackage(v1alpha1.Package{Interrupt: &reboot}), []string{"spec.packages[driver].interrupt"}},
 		"config interrupt": {

@@ -11,6 +11,7 @@
 //     a late request can be told from a current one;
 //   - no write while values and ownership are as wanted;
 //   - removal that is verified, also where others hold the key too;
+//   - changes of taints, whose list is one value to the API server, in one function;
 //   - the barrier that a new leader waits at before its first read.
 //
 // A controller reads a View, decides, and applies a set: nothing else. Applies

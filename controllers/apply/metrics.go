@@ -28,6 +28,8 @@ const (
 	// reasonUnreadable: the cache has values that cannot be read, which a user may
 	// have removed by now.
 	reasonUnreadable liveReason = "unreadable"
+	// reasonTaints: the taints of the node changed while they were written.
+	reasonTaints liveReason = "taints"
 	// reasonVerify: the answer to a write may mean that the node is gone.
 	reasonVerify liveReason = "verify"
 )

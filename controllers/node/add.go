@@ -34,6 +34,11 @@ const (
 	DefaultRetryBase = 10 * time.Second
 	// DefaultRetryMax is the longest wait before a retry.
 	DefaultRetryMax = 5 * time.Minute
+
+	// newNode is how old a node may be that gets the runtime-required taint from the
+	// controller. Usually admission puts it at creation; it is away while replicas
+	// start or a certificate is renewed. A node that came earlier runs workloads.
+	newNode = 10 * time.Minute
 )
 
 // Writer is what the controller needs of controllers/apply.
@@ -44,10 +49,20 @@ type Writer interface {
 	RemoveRequest(ctx context.Context, view *apply.View, key, value string) error
 }
 
+// Tainter changes the taints of nodes. A writer of controllers/apply is one.
+type Tainter interface {
+	ChangeTaints(ctx context.Context, view *apply.View, change apply.TaintChange) (apply.Outcome, error)
+}
+
 // Options of the controller.
 type Options struct {
 	// Writer of the field manager nodewright-node.
 	Writer Writer
+	// Taints changes taints; default is the Writer, if it can.
+	Taints Tainter
+	// RuntimeRequired are the taints that keep workloads off nodes that are not set
+	// up, the first of them the one that is put. Default: taints are left alone.
+	RuntimeRequired []corev1.Taint
 	// Jobs are the settings of package Jobs, with the operator's namespace.
 	Jobs stagejob.Settings
 	// StageTimeout, RetryLimit and PodStartGrace hold where a NodeWright does not
@@ -75,6 +90,9 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 		return errors.New("add node controller: writer is required")
 	}
 	opts.fillDefaults(mgr)
+	if len(opts.RuntimeRequired) > 0 && opts.Taints == nil {
+		return errors.New("add node controller: nothing can change taints")
+	}
 	r := &Reconciler{client: mgr.GetClient(), opts: opts}
 	nodes := handler.EnqueueRequestsFromMapFunc
 	err := builder.ControllerManagedBy(mgr).
@@ -95,6 +113,9 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 }
 
 func (o *Options) fillDefaults(mgr ctrl.Manager) {
+	if tainter, ok := o.Writer.(Tainter); ok && o.Taints == nil {
+		o.Taints = tainter
+	}
 	if o.Live == nil {
 		o.Live = mgr.GetAPIReader()
 	}

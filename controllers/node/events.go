@@ -14,6 +14,8 @@ const (
 	eventJobSuspended    = "JobSuspended"
 	eventJobResumed      = "JobResumed"
 	eventMetadataDropped = "MetadataDropped"
+	eventTaintPut        = "TaintPut"
+	eventTaintRemoved    = "TaintRemoved"
 
 	actionRun = "RunPackages"
 )
@@ -27,11 +29,16 @@ func (r *Reconciler) tell(in *gathered, p *plan.Plan) {
 	}
 }
 
-// event speaks about a NodeWright, related to the node.
+// event speaks about a NodeWright, related to the node, or about the node alone
+// where nw is nil.
 func (r *Reconciler) event(in *gathered, nw *v1alpha1.NodeWright, warning bool, reason, message string) {
 	kind := corev1.EventTypeNormal
 	if warning {
 		kind = corev1.EventTypeWarning
+	}
+	if nw == nil {
+		r.opts.Recorder.Eventf(in.view.Node, nil, kind, reason, actionRun, "node %s: %s", in.Node.Name, message)
+		return
 	}
 	r.opts.Recorder.Eventf(nw, in.view.Node, kind, reason, actionRun, "node %s: %s", in.Node.Name, message)
 }

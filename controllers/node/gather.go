@@ -53,7 +53,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (in *gathered, fou
 	in.Node = nodeFacts(view.Node)
 	in.Config = plan.Config{
 		PodStartGrace: r.opts.PodStartGrace, BackoffBase: r.opts.RetryBase, BackoffMax: r.opts.RetryMax,
+		Taints: r.opts.RuntimeRequired, NewNode: newNode,
 	}
+	in.Taints = standing(view.Node.Spec.Taints, r.opts.RuntimeRequired)
 	if err := r.gatherJobs(ctx, in); err != nil {
 		return nil, false, err
 	}
@@ -143,7 +145,7 @@ func asked(rec *nodestate.Record, nodeWright string) bool {
 func nodeFacts(node *corev1.Node) plan.Node {
 	facts := plan.Node{
 		Name: node.Name, UID: string(node.UID), BootID: node.Status.NodeInfo.BootID,
-		Ignored: v1alpha1.NodeIgnored(node.Labels),
+		Ignored: v1alpha1.NodeIgnored(node.Labels), Created: node.CreationTimestamp.Time,
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

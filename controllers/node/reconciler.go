@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -39,6 +40,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	p := plan.Compute(in.Input)
 
+	if gone, err := r.putTaint(ctx, in, &p); err != nil || gone {
+		return ctrl.Result{}, err
+	}
 	outcome, err := r.write(ctx, in, &p)
 	if err != nil {
 		return ctrl.Result{}, r.reportRefusal(ctx, in, err)
@@ -57,16 +61,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 	}
-	if err := r.carryOut(ctx, in, &p); err != nil {
+	if err := errors.Join(r.removeTaints(ctx, in, &p), r.carryOut(ctx, in, &p)); err != nil {
 		return ctrl.Result{}, err
 	}
 	return wake.At(p.NextCheck, r.opts.Clock.Now()), nil
 }
 
 // write records the plan. Where nothing of ours is left to speak of, also the
-// fence goes; before that it must stay, so that no run repeats.
+// fence goes; before that it must stay, so that no run repeats and a taint of ours
+// that has to go is known as such.
 func (r *Reconciler) write(ctx context.Context, in *gathered, p *plan.Plan) (apply.Outcome, error) {
-	if len(in.NodeWrights) == 0 && len(in.Jobs) == 0 && p.Set.Empty() {
+	if len(in.NodeWrights) == 0 && len(in.Jobs) == 0 && p.Set.Empty() && len(p.Taints.Remove) == 0 {
 		return r.opts.Writer.Release(ctx, in.view)
 	}
 	return r.opts.Writer.Apply(ctx, in.view, p.Set, len(p.Set.Cordons) > 0)

@@ -75,6 +75,9 @@ func decode(nw *v1alpha1.NodeWright, opts *Options) (plan.NodeWright, error) {
 		Serial:     nw.Spec.Serial,
 		Revision:   revision.Of(nw),
 		RetryLimit: nw.Spec.RetryLimitOr(opts.RetryLimit),
+
+		RuntimeRequired: nw.Spec.RuntimeRequired, AutoTaint: nw.Spec.AutoTaintNewNodes,
+		Created: nw.CreationTimestamp.Time,
 	}
 	for _, name := range nw.Spec.PackageNames() {
 		p := nw.Spec.Packages[name]

@@ -65,6 +65,12 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Clock; default is the real one.
 	Clock clock.Clock
+	// RuntimeRequired are the taints that keep workloads off nodes that are not set
+	// up, the first of them the one that is put.
+	RuntimeRequired []corev1.Taint
+	// Intolerable names the first taint of a node that the pods of the NodeWright's
+	// packages cannot live with; empty for none. Default: none is known.
+	Intolerable func(nw *v1alpha1.NodeWright, taints []corev1.Taint) string
 	// Refusals tell which nodes have no room for records; default: none are known.
 	Refusals *apply.Refusals
 	// GrantWorkers is how many grants are written at once; default
@@ -107,6 +113,9 @@ func (o *Options) fillDefaults(mgr ctrl.Manager) {
 	}
 	if o.Refusals == nil {
 		o.Refusals = apply.NewRefusals()
+	}
+	if o.Intolerable == nil {
+		o.Intolerable = func(*v1alpha1.NodeWright, []corev1.Taint) string { return "" }
 	}
 	if o.Live == nil {
 		o.Live = mgr.GetAPIReader()

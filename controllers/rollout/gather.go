@@ -38,6 +38,7 @@ func (r *Reconciler) gather(ctx context.Context, nw *v1alpha1.NodeWright, mem *n
 	}
 	found := collect(nodes, nw, selector, mem, in)
 	r.noteRefusals(in.Nodes)
+	r.noteTaints(nw, in, found)
 	if err := r.explain(ctx, nw, in.Nodes, found); err != nil {
 		return nil, err
 	}

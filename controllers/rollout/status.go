@@ -61,7 +61,6 @@ func (r *Reconciler) writeStatus(
 // which the planner has it. Other field managers may have conditions there.
 func ours(s *v1alpha1.NodeWrightStatus) v1alpha1.NodeWrightStatus {
 	out := *s
-	out.RuntimeRequiredTaint = ""
 	kinds := plan.Conditions()
 	out.Conditions = nil
 	for _, c := range s.Conditions {

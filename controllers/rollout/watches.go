@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -95,7 +96,8 @@ func nodeChanged(before, after *corev1.Node) bool {
 
 // rolloutFacts tells whether what matters to each NodeWright changed.
 func rolloutFacts(before, after *corev1.Node) bool {
-	return before.UID != after.UID || readiness(before) != readiness(after) || labelsDiffer(before.Labels, after.Labels)
+	return before.UID != after.UID || readiness(before) != readiness(after) || labelsDiffer(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints)
 }
 
 // labelsDiffer compares labels of users; those of the contract repeat an

@@ -103,6 +103,10 @@ func TestNodesLiveWithoutWebhooks_WH01(t *testing.T) {
 			return bed.send(t, node, request{who: controller, manager: "kube-controller-manager", verb: strategic,
 				change: change{spec: `{"taints":[{"key":"node.kubernetes.io/unreachable","effect":"NoExecute"}]}`}}).err
 		},
+		"the operator changes taints": func(t *testing.T, node string) error {
+			return bed.send(t, node, request{who: operator, manager: "nodewright-taints", verb: jsonPatch,
+				change: change{spec: `{"taints":[{"key":"nodewright.nvidia.com","value":"runtime-required","effect":"NoSchedule"}]}`}}).err
+		},
 		"the cloud sets its ID": func(t *testing.T, node string) error {
 			return bed.send(t, node, request{who: controller, manager: "cloud-controller-manager", verb: merge,
 				change: change{spec: fmt.Sprintf(`{"providerID":"cloud://%s"}`, node)}}).err

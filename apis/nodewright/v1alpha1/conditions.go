@@ -20,6 +20,9 @@ const (
 	// ConditionTaintNotTolerable is true while nodes carry taints that the pods of
 	// packages do not tolerate.
 	ConditionTaintNotTolerable = "TaintNotTolerable"
+	// ConditionNodesGated is true while a runtime-required taint keeps workloads off
+	// nodes on which the NodeWright is not complete.
+	ConditionNodesGated = "NodesGated"
 	// ConditionDeploymentPolicyNotFound is true while the policy that is named does
 	// not exist.
 	ConditionDeploymentPolicyNotFound = "DeploymentPolicyNotFound"
@@ -69,6 +72,8 @@ const (
 	ReasonMalformed = "Malformed"
 	// ReasonNoRoom: annotations of others leave no room on a node for a record.
 	ReasonNoRoom = "NoRoom"
+	// ReasonTaint: nodes carry a taint.
+	ReasonTaint = "Taint"
 	// ReasonIgnored: nodes carry the ignore label.
 	ReasonIgnored = "Ignored"
 	// ReasonDeleting: the NodeWright is being deleted.

@@ -159,6 +159,7 @@ func addControllers(mgr manager.Manager, o *options, c *configv1alpha1.ManagerCo
 			Writer: writer(nodestate.OwnerNode), Jobs: *settings,
 			StageTimeout: c.StageTimeout.Duration, RetryLimit: *c.Retry.Limit,
 			PodStartGrace: c.PodStartGracePeriod.Duration, Workers: int(*c.Concurrency.Node),
+			RuntimeRequired: settings.Tolerated,
 		}),
 		job.AddToManager(mgr, job.Options{
 			Writer: writer(nodestate.OwnerJob), Namespace: o.namespace, Workers: int(*c.Concurrency.Job),
@@ -170,6 +171,7 @@ func addControllers(mgr manager.Manager, o *options, c *configv1alpha1.ManagerCo
 		}),
 		rollout.AddToManager(mgr, rollout.Options{
 			Writer: writer(nodestate.OwnerRollout), Namespace: o.namespace, Gate: barrier, Refusals: refusals,
+			RuntimeRequired: settings.Tolerated, Intolerable: settings.Intolerable,
 		}),
 	)
 }

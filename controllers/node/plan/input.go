@@ -3,6 +3,8 @@ package plan
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/packagejob"
 )
@@ -28,7 +30,9 @@ type Input struct {
 	// Executors are packages with a pod on the node that has not ended and whose
 	// Job is not among Jobs.
 	Executors []nodestate.PackageRef
-	Config    Config
+	// Taints are those of Config.Taints that stand on the node.
+	Taints []corev1.Taint
+	Config Config
 }
 
 // Config are the limits of the manager configuration.
@@ -40,6 +44,11 @@ type Config struct {
 	// up to BackoffMax.
 	BackoffBase time.Duration
 	BackoffMax  time.Duration
+	// Taints keep workloads off nodes that are not set up. The first is the one that
+	// the operator puts; without any, taints are left alone.
+	Taints []corev1.Taint
+	// NewNode is how long after its creation a node may still get the first of them.
+	NewNode time.Duration
 }
 
 // Node is the node that is planned for.
@@ -53,6 +62,8 @@ type Node struct {
 	Unreachable bool
 	// Ignored says that the node carries the ignore label.
 	Ignored bool
+	// Created is when the node came into being, by the API server's clock.
+	Created time.Time
 }
 
 // NodeWright is one NodeWright as far as this node is concerned.
@@ -71,6 +82,12 @@ type NodeWright struct {
 	Held string
 	// Serial runs packages one at a time on a node.
 	Serial bool
+	// RuntimeRequired keeps workloads off a node until the NodeWright is complete
+	// there; AutoTaint asks for the taint on new nodes.
+	RuntimeRequired bool
+	AutoTaint       bool
+	// Created is when the NodeWright came into being.
+	Created time.Time
 	// Revision of the packages, as the rollout controller computes it.
 	Revision string
 	// RetryLimit is how many failed attempts are followed by another one.
@@ -132,6 +149,9 @@ type Plan struct {
 	Hold   []JobHold
 	Delete []JobDelete
 	Events []Event
+	// Taints to put on before Set is brought to the node, or to take off once it
+	// stands there.
+	Taints Taints
 	// Answered are requests of users that Set has dealt with.
 	Answered []RequestAnswered
 	// NextCheck is the nearest time at which something is due, zero for none.

@@ -18,6 +18,7 @@ func Compute(in Input) Plan {
 	for i := range p.order {
 		p.planNodeWright(&p.order[i])
 	}
+	p.planTaints()
 	p.endStrayJobs()
 	return p.finish()
 }

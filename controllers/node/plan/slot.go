@@ -17,7 +17,7 @@ func (w *work) answer() {
 	word := w.word(complete, erroring)
 	old, had := w.p.in.Record.Status[w.nw.Name]
 	silent := word == nodestate.StatusWaiting || word == nodestate.StatusBlocked && w.hold.reason == ReasonUnreachable
-	if silent && !had && w.untouched() {
+	if silent && !had && w.untouched() && !w.p.gates(w.nw) {
 		// A node that nothing was done to says nothing: no word means that it waits
 		// for a slot, and saves a write for each node of a fleet.
 		delete(w.p.out.Set.Status, w.nw.Name)

@@ -13,8 +13,9 @@ type compartment struct {
 	ceiling int
 	// counting nodes use the ceiling up.
 	counting int
-	// slots in use.
+	// slots in use, and those of them that need a share of the ceiling.
 	slots    int
+	sharing  int
 	complete int
 }
 
@@ -27,6 +28,7 @@ func (p *planner) countDefault() compartment {
 		c.matched += one(m.active)
 		c.counting += one(m.counts)
 		c.slots += one(m.slot)
+		c.sharing += one(m.slot && !m.free)
 		c.complete += one(m.complete)
 	}
 	c.ceiling = Ceiling(&p.nw.Spec, c.matched)

@@ -19,6 +19,7 @@ func Conditions() []string {
 		v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionErroring,
 		v1alpha1.ConditionBlocked, v1alpha1.ConditionDeletionBlocked,
 		v1alpha1.ConditionNodeStateMalformed, v1alpha1.ConditionNodesIgnored,
+		v1alpha1.ConditionTaintNotTolerable, v1alpha1.ConditionNodesGated,
 	}
 }
 
@@ -51,6 +52,10 @@ func (p *planner) conditions(at standing) {
 		case v1alpha1.ConditionNodesIgnored:
 			p.set(problem.Type, true, v1alpha1.ReasonIgnored, fmt.Sprintf("%s left out for the label %s: %s",
 				areNodes(int(problem.Count)), v1alpha1.LabelIgnore, listNames(problem)))
+		case v1alpha1.ConditionNodesGated:
+			p.set(problem.Type, true, v1alpha1.ReasonTaint, p.gatedMessage(problem))
+		case v1alpha1.ConditionTaintNotTolerable:
+			p.set(problem.Type, true, v1alpha1.ReasonTaint, intolerableMessage(problem))
 		case v1alpha1.ConditionNodeStateMalformed:
 			p.set(problem.Type, true, v1alpha1.ReasonMalformed, fmt.Sprintf("records on %s cannot be read, on node %s: %s",
 				nodes(int(problem.Count)), problem.Nodes[0].Name, problem.Nodes[0].Message))
@@ -121,6 +126,7 @@ func (p *planner) finishConditions() {
 
 // findEvents tells what became true since the status that was read.
 func (p *planner) findEvents() {
+	p.tellIntolerable()
 	if c := p.became(v1alpha1.ConditionReady); c != nil && p.compartment.matched > 0 {
 		p.out.Events = append(p.out.Events, Event{Reason: v1alpha1.ReasonComplete, Message: c.Message})
 	}

@@ -24,13 +24,15 @@ func (p *planner) grant() {
 	for _, m := range candidates {
 		// A node that counts already takes nothing from the ceiling, but no more
 		// nodes are worked on at once than it allows.
-		if c.slots >= c.ceiling || !m.counts && c.counting >= c.ceiling || !p.addNew(m) {
+		full := c.sharing >= c.ceiling || !m.counts && c.counting >= c.ceiling
+		if full && !m.free || !p.addNew(m) {
 			p.waiting++
 			continue
 		}
-		c.counting += one(!m.counts)
+		c.counting += one(!m.counts && !m.free)
+		c.sharing += one(!m.free)
 		c.slots++
-		m.slot, m.counts, m.wants = true, true, false
+		m.slot, m.counts, m.wants = true, !m.free, false
 	}
 }
 

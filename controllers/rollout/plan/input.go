@@ -20,6 +20,8 @@ type Input struct {
 	// controller itself knows: what it persisted last. The plan takes what the
 	// status and the nodes show into account as well.
 	NextOrder int64
+	// RuntimeRequired is the taint that keeps workloads off new nodes.
+	RuntimeRequired string
 	// Nodes that the NodeWright selects or has keys on, in any order.
 	Nodes []Node
 }
@@ -48,6 +50,13 @@ type Node struct {
 	BatchUnreadable bool
 	// Slot is the node's answer to a grant, nil if there is none.
 	Slot *nodestate.Slot
+	// Gated is the runtime-required taint that keeps workloads off the node; empty
+	// for none. Created is when a node with one came into being.
+	Gated   string
+	Created time.Time
+	// Intolerable is a taint that the pods of packages cannot live with; empty for
+	// none.
+	Intolerable string
 	// Cordoned says that the NodeWright holds a cordon on the node.
 	Cordoned bool
 	// Refused says why the last grant could not be written and will not be until

@@ -26,6 +26,8 @@ type member struct {
 	complete bool
 	// counts against the ceiling.
 	counts bool
+	// free: needs no share of the ceiling.
+	free bool
 	// obstacle is the reason why the node gets no slot; empty for none.
 	obstacle string
 	// wants a grant: it never had one for this revision, or asks for another.
@@ -36,7 +38,8 @@ func (p *planner) classify(n *Node) member {
 	m := member{Node: n, active: n.Selected && !n.Ignored, slot: slotInUse(n)}
 	// A slot in use means that the word may be about an earlier revision.
 	m.complete = m.active && !m.slot && p.ours(n.Batch) && n.Word == nodestate.StatusComplete
-	m.counts = m.slot || m.active && !m.complete && (n.Word == nodestate.StatusErroring || n.Cordoned)
+	m.free = p.free(n)
+	m.counts = !m.free && (m.slot || m.active && !m.complete && (n.Word == nodestate.StatusErroring || n.Cordoned))
 	if m.active && !m.complete {
 		m.obstacle = p.obstacle(n)
 	}
@@ -97,6 +100,8 @@ func (p *planner) obstacle(n *Node) string {
 		// A package may be what makes a new node ready, where nothing else may run
 		// before it.
 		return ReasonNodeNotReady
+	case n.Intolerable != "":
+		return v1alpha1.ConditionTaintNotTolerable
 	case n.Word == nodestate.StatusBlocked:
 		return v1alpha1.ReasonNodesBlocked
 	case n.Refused != "":

@@ -137,6 +137,14 @@ func (p *planner) findProblems() {
 	p.problem(v1alpha1.ConditionProgressing, struggling, func(m *member) Detail {
 		return Detail{Package: m.Detail.Package, Reason: cmp.Or(m.Detail.Reason, m.slotReason()), Message: m.Detail.Message}
 	})
+	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
+	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
+	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
+	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
+	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
+	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
+	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
+	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
 	p.problem(v1alpha1.ConditionNodesIgnored, ignored, func(*member) Detail { return Detail{} })
 	p.problem(v1alpha1.ConditionNodeStateMalformed, unreadable, func(m *member) Detail {
 		return Detail{Package: m.Detail.Package, Reason: v1alpha1.ReasonMalformed, Message: unreadableMessage(m)}
@@ -151,6 +159,8 @@ func blockedDetail(m *member) Detail {
 		return Detail{Reason: m.obstacle, Message: "the Ready condition of the node is False"}
 	case v1alpha1.ReasonNoRoom:
 		return Detail{Reason: m.obstacle, Message: m.Refused}
+	case v1alpha1.ConditionTaintNotTolerable:
+		return intolerableDetail(m)
 	case v1alpha1.ReasonMalformed:
 		return Detail{Reason: m.obstacle, Message: "the grant on the node cannot be read"}
 	}

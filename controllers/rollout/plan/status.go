@@ -17,6 +17,9 @@ func (p *planner) report() {
 	s.ObservedGeneration = p.nw.Generation
 	s.Rollout = p.revision
 	s.NextOrder = p.out.NextOrder
+	if p.nw.Spec.RuntimeRequired {
+		s.RuntimeRequiredTaint = p.in.RuntimeRequired
+	}
 	s.PackageList = strings.Join(p.nw.Spec.PackageNames(), ",")
 	for i := range p.members {
 		if m := &p.members[i]; m.active {
