@@ -64,7 +64,9 @@ func TestTaintsOfOthersAreNeverLost(t *testing.T) {
 	p := startProcess(t, processOptions{})
 	w := p.writer(nodestate.OwnerNode)
 	steady := corev1.Taint{Key: "example.com/steady", Effect: corev1.TaintEffectPreferNoSchedule}
-	name := createNode(t, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{steady} }).Name
+	node := createNode(t, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{steady} })
+	p.awaitCache(t, node)
+	name := node.Name
 	lifecycle := corev1.Taint{Key: "example.com/not-ready", Effect: corev1.TaintEffectNoExecute}
 	var wg sync.WaitGroup
 	var failures [3]error
@@ -92,7 +94,7 @@ func TestTaintsOfOthersAreNeverLost(t *testing.T) {
 	if err := errors.Join(failures[:]...); err != nil {
 		t.Fatal(err)
 	}
-	node := liveNode(t, name)
+	node = liveNode(t, name)
 	if !hasTaint(node, steady) || hasTaint(node, ourTaint) || hasTaint(node, lifecycle) || hasTaint(node, userTaint) {
 		t.Errorf("taints %v, want only %s of these", node.Spec.Taints, steady.ToString())
 	}
@@ -101,13 +103,14 @@ func TestTaintsOfOthersAreNeverLost(t *testing.T) {
 // changeTaints changes taints and sees that it took effect, as the queue of the
 // controller does: a view that others overtook too often is read again.
 func changeTaints(ctx context.Context, w *apply.Writer, node string, change apply.TaintChange) error {
+	var last error
 	for range 20 {
 		view, found, err := w.Read(ctx, node, nil)
 		if err != nil {
 			return fmt.Errorf("read: %w", err)
 		}
 		if !found {
-			continue // not in the cache yet
+			return errors.New("node is not found")
 		}
 		outcome, err := w.ChangeTaints(ctx, view, change)
 		switch {
@@ -118,8 +121,9 @@ func changeTaints(ctx context.Context, w *apply.Writer, node string, change appl
 		case !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) && !errors.Is(err, apply.ErrStaleView):
 			return err
 		}
+		last = err
 	}
-	return errors.New("overtaken 20 times")
+	return fmt.Errorf("overtaken 20 times: %w", last)
 }
 
 // A list that came back as it was does not let a late put through: the taint was

@@ -91,7 +91,7 @@ func (w *world) heal() {
 		w.api.changeNodeWright(nw.Name, true, func(nw *v1alpha1.NodeWright) {
 			nw.Annotations = map[string]string{}
 			s := &nw.Spec
-			s.RuntimeRequired = false
+			s.Sequencing = v1alpha1.SequencingNode
 			if s.InterruptionBudget != nil {
 				s.InterruptionBudget.Count = ptr.To(max(*s.InterruptionBudget.Count, 1))
 			}

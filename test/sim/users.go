@@ -216,7 +216,9 @@ func (w *world) userPlays() []play {
 			s.NodeSelectors.MatchLabels = pick(w, []map[string]string{nil, {labelPool: "a"}, {labelPool: "b"}})
 		})},
 		// Something that is not supported holds all of it.
-		{1, w.setting("what is not supported", func(s *v1alpha1.NodeWrightSpec) { s.RuntimeRequired = !s.RuntimeRequired })},
+		{1, w.setting("what is not supported", func(s *v1alpha1.NodeWrightSpec) {
+			s.Sequencing = pick(w, []v1alpha1.SequencingMode{v1alpha1.SequencingNode, v1alpha1.SequencingAll})
+		})},
 		{3, w.annotate},
 		{1, w.deleteOrCreate},
 		{3, w.deleteJobOrPod},

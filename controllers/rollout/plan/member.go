@@ -39,12 +39,18 @@ func (p *planner) classify(n *Node) member {
 	// A slot in use means that the word may be about an earlier revision.
 	m.complete = m.active && !m.slot && p.ours(n.Batch) && n.Word == nodestate.StatusComplete
 	m.free = p.free(n)
-	m.counts = !m.free && (m.slot || m.active && !m.complete && (n.Word == nodestate.StatusErroring || n.Cordoned))
+	m.counts = !m.free && (m.slot || m.disturbs())
 	if m.active && !m.complete {
 		m.obstacle = p.obstacle(n)
 	}
 	m.wants = m.active && !m.slot && !m.complete && (!p.ours(n.Batch) || retryWanted(n))
 	return m
+}
+
+// disturbs tells whether a node without a slot is not fit for workloads on account
+// of the NodeWright.
+func (m *member) disturbs() bool {
+	return m.active && !m.complete && (m.Word == nodestate.StatusErroring || m.Cordoned)
 }
 
 func slotInUse(n *Node) bool {

@@ -139,12 +139,6 @@ func (p *planner) findProblems() {
 	})
 	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
 	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
-	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
-	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
-	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
-	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
-	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
-	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
 	p.problem(v1alpha1.ConditionNodesIgnored, ignored, func(*member) Detail { return Detail{} })
 	p.problem(v1alpha1.ConditionNodeStateMalformed, unreadable, func(m *member) Detail {
 		return Detail{Package: m.Detail.Package, Reason: v1alpha1.ReasonMalformed, Message: unreadableMessage(m)}

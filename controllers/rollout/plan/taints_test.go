@@ -71,7 +71,22 @@ func TestNodesGatedCondition(t *testing.T) {
 	}
 	w.nodes["n02"].Word = nodestate.StatusErroring
 	w.nodes["n02"].Detail = Detail{Package: "driver", Reason: "Error"}
+	w.nodes["n03"].Intolerable = "a=b:NoExecute"
 	p := w.pass()
+	// The API server takes each type once.
+	seen := map[string]bool{}
+	for _, problem := range p.Status.Problems {
+		if seen[problem.Type] {
+			t.Errorf("problem %s is there twice", problem.Type)
+		}
+		seen[problem.Type] = true
+	}
+	for _, c := range p.Status.Conditions {
+		if seen["condition "+c.Type] {
+			t.Errorf("condition %s is there twice", c.Type)
+		}
+		seen["condition "+c.Type] = true
+	}
 	c := condition(t, &p, v1alpha1.ConditionNodesGated)
 	for _, part := range []string{"2 nodes", "n02 since 2024-05-01T12:00:00Z", "n02 (driver: Error)", "n01", "kubectl taint node <name> " + gate + "-"} {
 		if !strings.Contains(c.Message, part) {
