@@ -35,6 +35,9 @@ type PackageStatus struct {
 	// ConfigHash names the revision of the package's configMap that the node has
 	// or is getting; empty without configMap.
 	ConfigHash string `json:"configHash,omitempty"`
+	// ConfigOnly says that the run only brings another configMap to a package that
+	// was complete: configInterrupts say whether it interrupts the node.
+	ConfigOnly bool `json:"configOnly,omitempty"`
 	// ContainerSHA is the digest the image was pinned to (sha256:...), if any.
 	ContainerSHA string `json:"containerSHA,omitempty"`
 	// Failures counts the attempts of this run that failed, over all stages.

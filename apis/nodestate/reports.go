@@ -158,15 +158,41 @@ const SlotBackOff = "BackOff"
 // stage cannot start, as long as that may pass by itself.
 const SlotPodNotStarting = "PodNotStarting"
 
+// Reasons of a working slot whose node is being emptied before it is
+// interrupted, with a Message that names what is waited for.
+const (
+	// SlotDraining: pods are being evicted, and end.
+	SlotDraining = "Draining"
+	// SlotDrainBlocked: pods cannot be evicted, for a PodDisruptionBudget or for the
+	// settings of the drain.
+	SlotDrainBlocked = "DrainBlocked"
+	// SlotNonInterruptPods: pods that podNonInterruptLabels select have to leave by
+	// themselves first.
+	SlotNonInterruptPods = "NonInterruptPods"
+	// SlotLastReplica: the node runs the last ready replica of the operator, which
+	// has to be ready elsewhere first.
+	SlotLastReplica = "LastReplica"
+	// SlotInterruptWaits: the node is to be interrupted once Jobs of other NodeWrights
+	// have ended there, or it is being interrupted for another one.
+	SlotInterruptWaits = "InterruptWaits"
+	// SlotNoBootID: the node does not report a boot ID, without which nobody can tell
+	// whether it was rebooted.
+	SlotNoBootID = "NoBootID"
+)
+
 // Slot answers a Batch. Only the node gives a slot back.
 type Slot struct {
 	// ID of the Batch this answers.
 	ID string `json:"id"`
+	// Message is a sentence on Reason, at most MaxMessage bytes.
+	Message string `json:"message,omitempty"`
 	// NodeWright, in full.
 	NodeWright string `json:"nodewright"`
 	// Reason in CamelCase why the slot was given back, or what the node that works
 	// waits for.
 	Reason string `json:"reason,omitempty"`
+	// Since when the node waits for Reason, RFC 3339 in UTC; only with a Message.
+	Since string `json:"since,omitempty"`
 	// State of the slot.
 	State SlotState `json:"state"`
 }

@@ -32,7 +32,43 @@ type Input struct {
 	Executors []nodestate.PackageRef
 	// Taints are those of Config.Taints that stand on the node.
 	Taints []corev1.Taint
-	Config Config
+	// Pods on the node that its drain has to do with, by NodeWright, read from the
+	// API server for this plan. A NodeWright for which nobody looked is missing: the
+	// plan names it in Look where that matters.
+	Pods map[string][]Pod
+	// LastReplica says that the node runs a ready replica of the operator and no
+	// other node does. Known where Pods are.
+	LastReplica bool
+	// ConfigInterrupts are the strongest of the configInterrupts that match a key
+	// in which the configMap of the spec differs from that of the entry. Packages
+	// without a match are missing.
+	ConfigInterrupts map[nodestate.PackageRef]nodestate.Interrupt
+	Config           Config
+}
+
+// Pod is a pod that has to be gone before the node is interrupted.
+type Pod struct {
+	// Name is namespace and name, as kubectl has it.
+	Name string
+	UID  string
+	// NonInterrupt says that podNonInterruptLabels select the pod: nothing is evicted
+	// before it has left by itself.
+	NonInterrupt bool
+	// Stays says that the pod is in the way of nothing but by NonInterrupt.
+	Stays bool
+	// Holds is the sentence why the settings of the drain do not let the pod be
+	// evicted; empty if they do.
+	Holds string
+	// Terminating says that its end has begun.
+	Terminating bool
+	// GraceSeconds is the longest time that the pod takes to end.
+	GraceSeconds int64
+	// Refused is the sentence why the last eviction did not begin the end of the pod;
+	// empty if there was none. Blocked says that PodDisruptionBudgets are the cause.
+	// RetryAt is when to try again.
+	Refused string
+	Blocked bool
+	RetryAt time.Time
 }
 
 // Config are the limits of the manager configuration.
@@ -49,6 +85,8 @@ type Config struct {
 	Taints []corev1.Taint
 	// NewNode is how long after its creation a node may still get the first of them.
 	NewNode time.Duration
+	// ReapplyOnReboot starts packages anew on a node that was rebooted by others.
+	ReapplyOnReboot bool
 }
 
 // Node is the node that is planned for.
@@ -60,6 +98,10 @@ type Node struct {
 	// Unreachable says that the Ready condition is Unknown: nobody knows what runs
 	// there, so no attempt starts.
 	Unreachable bool
+	// Ready says that the Ready condition is True.
+	Ready bool
+	// Unschedulable says that the node is cordoned, by whomever.
+	Unschedulable bool
 	// Ignored says that the node carries the ignore label.
 	Ignored bool
 	// Created is when the node came into being, by the API server's clock.
@@ -82,6 +124,12 @@ type NodeWright struct {
 	Held string
 	// Serial runs packages one at a time on a node.
 	Serial bool
+	// AllFirst says that later NodeWrights wait until this one is complete on all
+	// nodes; Everywhere says that it is, for the spec of now.
+	AllFirst   bool
+	Everywhere bool
+	// DrainTimeout bounds the drain of the node, 0 for no bound.
+	DrainTimeout time.Duration
 	// RuntimeRequired keeps workloads off a node until the NodeWright is complete
 	// there; AutoTaint asks for the taint on new nodes.
 	RuntimeRequired bool
@@ -108,6 +156,12 @@ type Package struct {
 	StageTimeout time.Duration
 	// DependsOn maps package names to the version that must be complete.
 	DependsOn map[string]string
+	// Interrupt of the package, nil for none.
+	Interrupt *nodestate.Interrupt
+	// CanUninstall says that the package has an uninstall stage, Uninstall that it is
+	// to be taken off now. A NodeWright that is being deleted takes off all that can.
+	CanUninstall bool
+	Uninstall    bool
 }
 
 // JobState is how far a Job has come.
@@ -139,9 +193,13 @@ type Job struct {
 	DeadlineSeconds *int64
 }
 
-// Plan is what to do, in this order: bring the node's keys to Set, remove the
-// requests that it answers, then the Jobs, then the events. Slices are sorted.
+// Plan is what to do, in this order: bring the node's keys and its cordon to Set,
+// remove the requests that it answers, then the Jobs and evictions, then the
+// events. Slices are sorted.
 type Plan struct {
+	// Look names NodeWrights whose Pods decide: the plan has to be computed again
+	// with them, and is not to be carried out.
+	Look []string
 	// Set is all that the node controller wants on the node.
 	Set    nodestate.Set
 	Create []JobCreate
@@ -152,6 +210,8 @@ type Plan struct {
 	// Taints to put on before Set is brought to the node, or to take off once it
 	// stands there.
 	Taints Taints
+	// Evict are pods whose end is to begin. The cordon stood on the node as read.
+	Evict []Eviction
 	// Answered are requests of users that Set has dealt with.
 	Answered []RequestAnswered
 	// NextCheck is the nearest time at which something is due, zero for none.
@@ -172,10 +232,20 @@ type JobCreate struct {
 	Order int32
 	// BootID at the start of the stage.
 	BootID string
+	// Interrupt of a stage that interrupts the node, nil for the others.
+	Interrupt *nodestate.Interrupt
 	// Unsure says that an earlier Job of the package is gone, and nobody saw how it
 	// ended: caches of Jobs and pods are not ordered, so a pod of it may run that
 	// the cache does not show. Only the API server can tell.
 	Unsure bool
+}
+
+// Eviction asks for the end of one pod, for a NodeWright that has to empty the
+// node.
+type Eviction struct {
+	NodeWright string
+	Pod        string
+	UID        string
 }
 
 // JobDeadline changes the deadline of a running Job in place.
