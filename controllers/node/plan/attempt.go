@@ -15,7 +15,14 @@ import (
 func (w *work) observe(pkg *Package) {
 	ref := w.ref(pkg.Name)
 	e, ok := w.entry(pkg.Name)
-	if !ok || w.p.malformed[ref] || !w.unfinished(&e) {
+	if !ok || w.p.malformed[ref] {
+		return
+	}
+	w.refreshInterrupt(pkg, e)
+	if e.State != nodestate.StateInProgress && e.State != nodestate.StateErroring {
+		return
+	}
+	if rebooting(&e) && !w.observeReboot(e, pkg) || !w.unfinished(&e) {
 		return
 	}
 	if e.Reason == ReasonBackOff {
@@ -109,9 +116,7 @@ func (w *work) retry(e nodestate.PackageStatus) {
 	if at := w.p.backoffEnds(e.Since, e.Attempt); w.p.in.Now.Before(at) {
 		w.p.due(at)
 		w.active = true
-		if w.waits == "" {
-			w.waits = nodestate.SlotBackOff
-		}
+		w.wait(nodestate.SlotBackOff, "")
 		return
 	}
 	e.Attempt++
@@ -172,7 +177,7 @@ func (w *work) observeStart(e nodestate.PackageStatus, job *Job) {
 	shows := since.Add(w.p.in.Config.PodStartGrace)
 	if w.p.in.Now.Before(shows) {
 		w.p.due(shows)
-		w.waits = nodestate.SlotPodNotStarting
+		w.wait(nodestate.SlotPodNotStarting, "")
 		return
 	}
 	if e.State != nodestate.StateErroring {
@@ -228,13 +233,49 @@ func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
 		w.waitFor(e.Ref())
 		return
 	}
+	if !w.mayDisturb(pkg, e) {
+		return
+	}
 	create := JobCreate{
 		Identity: w.p.identity(e), SpecHash: e.SpecHash, ConfigHash: e.ConfigHash,
 		Image: e.Image, ContainerSHA: e.ContainerSHA,
 		DeadlineSeconds: deadline(pkg.StageTimeout), BootID: e.BootID,
 		Order: w.batch.Order, Unsure: w.lostSight(e.Ref()),
 	}
+	if interrupts(e.Stage) {
+		create.Interrupt = e.Interrupt
+	}
 	w.p.out.Create = append(w.p.out.Create, create)
+}
+
+// mayDisturb tells whether the node is fit for the Job of the entry: nothing runs
+// while the node is interrupted, and what ends in an interrupt runs on an empty
+// node.
+func (w *work) mayDisturb(pkg *Package, e *nodestate.PackageStatus) bool {
+	if w.p.interrupted(e.Ref()) {
+		w.wait(nodestate.SlotInterruptWaits, "the node is being interrupted")
+		return false
+	}
+	if interrupts(e.Stage) {
+		if other := w.p.runsAnything(); other != "" {
+			w.wait(nodestate.SlotInterruptWaits, "the interrupt of the node waits for the end of "+other)
+			return false
+		}
+	}
+	if e.Interrupt == nil || e.Stage == nodestate.StagePostInterrupt {
+		return true
+	}
+	if !w.quiet() {
+		w.awaitQuiet = append(w.awaitQuiet, due{pkg: pkg})
+		return false
+	}
+	delete(w.p.out.Set.DrainStarts, w.nw.Name)
+	if interrupts(e.Stage) {
+		// A reboot is timed from here, however long the way to it was.
+		e.Since = nodestate.FormatTime(w.p.in.Now)
+		w.put(*e)
+	}
+	return true
 }
 
 // lostSight tells whether the record before this pass names a Job that is not

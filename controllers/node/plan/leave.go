@@ -51,6 +51,10 @@ func (p *planner) standDown(nw *NodeWright, reason string) {
 	w.answerRequests()
 	for i := range nw.Packages {
 		w.observe(&nw.Packages[i])
+	}
+	w.resolveSkipped()
+	w.finishUninstalls()
+	for i := range nw.Packages {
 		e, ok := w.entry(nw.Packages[i].Name)
 		job := p.jobOf(&e)
 		switch {
@@ -62,7 +66,12 @@ func (p *planner) standDown(nw *NodeWright, reason string) {
 		}
 	}
 	delete(p.out.Set.Status, nw.Name)
-	if w.batch == nil || p.unfinishedJobs(nw.Name) {
+	if p.unfinishedJobs(nw.Name) || w.interrupts() {
+		return
+	}
+	delete(p.out.Set.Cordons, nw.Name)
+	delete(p.out.Set.DrainStarts, nw.Name)
+	if w.batch == nil {
 		return
 	}
 	if w.holdsSlot() {

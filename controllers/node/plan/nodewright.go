@@ -24,17 +24,30 @@ type work struct {
 	asked map[string]bool
 	// active says that something runs, or is due to.
 	active bool
-	// waits is the reason of a working slot while a stage does not go on: for
-	// something outside, a Job or pod that this pass cannot end or a Job that is
-	// suspended, or else for a pod that does not start, or an attempt that is to
-	// follow a failed one.
-	waits string
+	// advancing says that a package can go on without an interrupt of the node.
+	advancing bool
+	// atInterrupt are packages that can go on with an interrupt only; awaitQuiet are
+	// those that wait for an empty node, wantsQuiet says that anything does.
+	atInterrupt []due
+	awaitQuiet  []due
+	wantsQuiet  bool
+	// waits is why a stage on a node that works does not go on.
+	waits hold
 }
 
-// hold is a reason why no stage of a NodeWright may start on the node.
+// hold is a reason why a stage does not start or go on, with a sentence about it.
 type hold struct {
 	reason  string
 	message string
+}
+
+// wait notes what a stage waits for. An attempt that follows a failed one and a
+// pod that does not start yet count less than anything else.
+func (w *work) wait(reason, message string) {
+	switch w.waits.reason {
+	case "", nodestate.SlotBackOff, nodestate.SlotPodNotStarting:
+		w.waits = hold{reason, message}
+	}
 }
 
 func newWork(p *planner, nw *NodeWright) *work {
@@ -60,14 +73,16 @@ func (w *work) slotCurrent() bool {
 func (w *work) findHold() hold {
 	by := w.p.heldBack(w.nw)
 	switch {
-	case w.nw.Held != "":
+	case w.nw.Held != "" && !w.nw.Deleting:
 		return hold{ReasonBlocked, w.nw.Held}
+	case w.nw.Deleting && w.p.in.Node.Ignored:
+		return hold{ReasonIgnored, "the node is ignored, so packages stay on it"}
 	case w.nw.Disabled:
 		return hold{ReasonDisabled, "the NodeWright is disabled"}
 	case w.nw.Paused:
 		return hold{ReasonPaused, "the NodeWright is paused"}
 	case by != "":
-		return hold{ReasonBlocked, fmt.Sprintf("NodeWright %s comes first on this node and is not done there", by)}
+		return hold{ReasonBlocked, fmt.Sprintf("NodeWright %s comes first on this node and is not done there%s", by, w.p.everywhere(by))}
 	case w.p.in.Node.Unreachable:
 		return hold{ReasonUnreachable, "the node's Ready condition is Unknown; no attempt starts before the kubelet reports again"}
 	case !w.holdsSlot():
@@ -83,15 +98,29 @@ func (w *work) run() {
 	w.forgetRemoved()
 	w.adopt()
 	w.answerRequests()
+	w.observeAll()
+	w.advance()
+}
+
+// observeAll brings the entries up to what Jobs and node say.
+func (w *work) observeAll() {
 	for i := range w.nw.Packages {
 		w.observe(&w.nw.Packages[i])
 	}
+	w.resolveSkipped()
+	w.finishUninstalls()
+}
+
+// advance starts what may start.
+func (w *work) advance() {
 	for i := range w.nw.Packages {
 		w.start(&w.nw.Packages[i])
 	}
+	w.startInterrupts()
 	for i := range w.nw.Packages {
 		w.ensureJob(&w.nw.Packages[i])
 	}
+	w.settleCordon()
 	w.suspend()
 	w.answer()
 }
@@ -116,6 +145,7 @@ func (w *work) put(e nodestate.PackageStatus) {
 	}
 	e.BootID = w.p.in.Node.BootID
 	if had {
+		e.BootID = w.bootOf(&e, &old)
 		same := e
 		same.BootID = old.BootID
 		if equalStatus(&same, &old) {
@@ -133,7 +163,17 @@ func (w *work) forgetRemoved() {
 		if w.specOf(ref.Package) != nil || e.State != nodestate.StateInProgress && e.State != nodestate.StateErroring {
 			continue
 		}
-		if job := w.p.jobOf(&e); job != nil && !job.Unreadable && job.State == JobSucceeded {
+		if rebooting(&e) && w.bootChanged(&e) {
+			e.State, e.Reason, e.Message = nodestate.StateComplete, "", ""
+			w.put(e)
+			continue
+		}
+		job := w.p.jobOf(&e)
+		if interrupting(&e) && job != nil && job.State == JobUnfinished {
+			w.active = true
+			continue
+		}
+		if job != nil && !job.Unreadable && job.State == JobSucceeded && !rebooting(&e) {
 			e.State, e.Reason, e.Message = nodestate.StateComplete, "", ""
 			w.put(e)
 			continue
@@ -168,8 +208,16 @@ func (w *work) complete() bool {
 // done tells whether the package is complete at its last stage for the spec.
 func (w *work) done(pkg *Package) bool {
 	e, ok := w.entry(pkg.Name)
-	return ok && e.State == nodestate.StateComplete && e.UID == w.nw.UID &&
-		lastStagePassed(e.Stage) && changeOf(pkg, &e) == changeNone
+	switch {
+	case w.uninstalls(pkg):
+		return !ok
+	case w.nw.Deleting:
+		return true
+	case !ok || e.State != nodestate.StateComplete || e.UID != w.nw.UID || uninstalling(e.Stage):
+		return false
+	}
+	_, more := w.nextStage(pkg, &e)
+	return !more && changeOf(pkg, &e) == changeNone && !w.rebooted(&e)
 }
 
 // missingDependency names the first dependency that is not complete at the

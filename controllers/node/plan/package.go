@@ -20,8 +20,20 @@ type step struct {
 // next decides what the package needs, from its spec and its entry alone.
 func (w *work) next(pkg *Package) step {
 	e, ok := w.entry(pkg.Name)
-	if !ok {
+	switch {
+	case ok && interrupting(&e):
+		// A change of the spec waits for the end.
+		return step{}
+	case w.uninstalls(pkg):
+		return w.nextUninstall(pkg, &e, ok)
+	case w.nw.Deleting:
+		return step{}
+	case !ok:
 		return restart(nodestate.StageApply, "the package is not on this node")
+	case uninstalling(e.Stage):
+		return w.nextCancelled(pkg, &e)
+	case w.rebooted(&e):
+		return restart(nodestate.StageApply, "the node was rebooted")
 	}
 	unfinished := e.State != nodestate.StateComplete
 	switch changeOf(pkg, &e) {
@@ -37,35 +49,60 @@ func (w *work) next(pkg *Package) step {
 		}
 		return restart(nodestate.StageApply, "the image of the package changed")
 	case changeConfig:
-		if !unfinished {
-			return restart(nodestate.StageConfig, "the configMap of the package changed")
+		stage := nodestate.StageConfig
+		if unfinished && (e.Stage == nodestate.StageUpgrade || e.Stage == nodestate.StageApply) {
+			stage = e.Stage
 		}
-		return restart(restartStage(&e), "the configMap of the package changed")
+		return restart(stage, "the configMap of the package changed")
 	}
-	if !unfinished {
-		if stage, more := nextStage(e.Stage); more {
-			return step{stage: stage, reason: "the stage before is complete"}
-		}
-		return step{}
+	if unfinished {
+		return w.nextUnfinished(pkg, &e)
 	}
-	return w.nextUnfinished(pkg, &e)
+	if stage, more := w.nextStage(pkg, &e); more {
+		return step{stage: stage, reason: "the stage before is complete"}
+	}
+	return step{}
+}
+
+// nextStage is the stage after a complete one. A package that an earlier operator
+// interrupted has nothing after that if the spec has no interrupt.
+func (w *work) nextStage(pkg *Package, e *nodestate.PackageStatus) (next nodestate.Stage, more bool) {
+	if e.Stage == nodestate.StageInterrupt && e.Interrupt == nil && pkg.Interrupt == nil {
+		return "", false
+	}
+	return nextStage(e)
 }
 
 // nextUnfinished decides for an entry whose stage is not complete, and whose
 // version, image and configMap are the spec's.
 func (w *work) nextUnfinished(pkg *Package, e *nodestate.PackageStatus) step {
 	switch {
+	case e.State == nodestate.StateSkipped && e.UID == w.nw.UID:
+		// It follows its carrier.
+		return step{}
 	case e.UID != w.nw.UID:
 		return restart(restartStage(e), "the entry was written for an earlier NodeWright of this name")
-	case e.State == nodestate.StateUnknown || e.State == nodestate.StateSkipped || !runnable(e.Stage):
+	case e.State == nodestate.StateUnknown || e.State == nodestate.StateSkipped:
 		return restart(restartStage(e), "nobody knows how far the stage came")
 	case e.SpecHash != pkg.SpecHash:
-		return restart(e.Stage, "the package changed while the stage was not complete")
-	case w.parked(e) && e.Failures <= w.nw.RetryLimit:
+		stage := e.Stage
+		if stage == nodestate.StageInterrupt && !e.ConfigOnly && pkg.Interrupt == nil {
+			// The interrupt that failed is not asked for any more.
+			stage = nodestate.StageConfig
+		}
+		return restart(stage, "the package changed while the stage was not complete")
+	case w.mayRetry(e):
 		return step{stage: e.Stage, again: true, reason: "the retry limit allows another attempt"}
 	default:
 		return step{}
 	}
+}
+
+// mayRetry tells whether an entry that was given up gets another attempt since
+// the retry limit is higher now. For what is not a failed attempt the limit does
+// not matter.
+func (w *work) mayRetry(e *nodestate.PackageStatus) bool {
+	return e.Reason != ReasonDrainTimeout && e.Reason != ReasonRebootTimeout && w.parked(e) && e.Failures <= w.nw.RetryLimit
 }
 
 func restart(stage nodestate.Stage, reason string) step {
@@ -89,14 +126,10 @@ func (w *work) start(pkg *Package) {
 	// What runs for an earlier spec ends before anything is waited for: what is
 	// waited for may in turn wait for its end.
 	if s.newRun && w.hold.reason == "" && w.mustEnd(ref, s.reason) {
-		w.active = true
+		w.active, w.advancing = true, true
 		return
 	}
-	if missing := w.missingDependency(pkg); missing != "" {
-		w.showMissing(pkg, missing)
-		return
-	}
-	if w.nw.Serial && w.otherActive(pkg.Name) {
+	if w.waitsForOthers(pkg, s) {
 		return
 	}
 	w.wants = true
@@ -105,9 +138,40 @@ func (w *work) start(pkg *Package) {
 	}
 	w.active = true
 	if w.mustEnd(ref, s.reason) {
+		w.advancing = true
+		return
+	}
+	if interrupts(s.stage) {
+		// Once nothing else can advance, those that wait share one interrupt.
+		w.atInterrupt = append(w.atInterrupt, due{pkg: pkg, step: s})
+		return
+	}
+	w.advancing = true
+	if w.p.interrupted(ref) {
+		w.wait(nodestate.SlotInterruptWaits, "the node is being interrupted")
+		return
+	}
+	if interrupt, _ := w.decide(pkg, s); interrupt != nil && s.stage != nodestate.StagePostInterrupt && !w.quiet() {
+		w.awaitQuiet = append(w.awaitQuiet, due{pkg: pkg, step: s})
 		return
 	}
 	w.begin(pkg, s)
+}
+
+// waitsForOthers tells whether the package cannot start yet for other packages of
+// the NodeWright.
+func (w *work) waitsForOthers(pkg *Package, s step) bool {
+	if uninstalling(s.stage) {
+		if by := w.dependents(pkg); by != "" {
+			w.wants, w.active = true, true
+			w.wait(nodestate.SlotNoPath, "uninstall runs in reverse order: these packages are taken off first: "+by)
+			return true
+		}
+	} else if missing := w.missingDependency(pkg); missing != "" {
+		w.showMissing(pkg, missing)
+		return true
+	}
+	return w.nw.Serial && !interrupts(s.stage) && w.otherActive(pkg.Name)
 }
 
 // mustEnd ends what runs for a package that is to start anew, and tells whether
@@ -127,7 +191,7 @@ func (w *work) mustEnd(ref nodestate.PackageRef, why string) bool {
 // waitFor notes that a stage waits for what this controller does not end.
 func (w *work) waitFor(ref nodestate.PackageRef) {
 	if w.p.outOfReach(ref) {
-		w.waits = nodestate.SlotExecutorNotEnded
+		w.wait(nodestate.SlotExecutorNotEnded, "")
 	}
 }
 
@@ -156,29 +220,48 @@ func (w *work) adopt() {
 
 // begin records the intent: the entry says what runs before its Job exists.
 func (w *work) begin(pkg *Package, s step) {
-	old, had := w.entry(pkg.Name)
+	old, _ := w.entry(pkg.Name)
 	e := old
 	e.Name, e.NodeWright, e.UID = pkg.Name, w.nw.Name, w.nw.UID
+	if s.newRun {
+		e.Interrupt, e.ConfigOnly = w.decide(pkg, s)
+		e.Run, e.Failures = w.p.in.NextSeq, 0
+	}
 	e.Stage, e.State, e.Attempt = s.stage, nodestate.StateInProgress, 1
-	e.Reason, e.Message = "", ""
+	e.Reason, e.Message, e.Carrier = "", "", ""
 	if s.again {
 		e.Attempt = old.Attempt + 1
 	}
-	if s.newRun {
-		e.Run, e.Failures = w.p.in.NextSeq, 0
-		if had && old.Version != pkg.Version {
-			e.Previous = remember(&old)
+	e.SpecHash, e.Rollout = pkg.SpecHash, w.nw.Revision
+	w.fillContent(pkg, &e, &old, s)
+	if e.Interrupt != nil {
+		delete(w.p.out.Set.DrainStarts, w.nw.Name)
+	}
+	w.put(e)
+}
+
+// fillContent says what of the package the stage runs.
+func (w *work) fillContent(pkg *Package, e, old *nodestate.PackageStatus, s step) {
+	if uninstalling(s.stage) {
+		// What is on the host goes, be the spec ahead of it. Another image of the same
+		// version may be there since the one before could not be pulled.
+		if nodestate.SameVersion(pkg.Version, e.Version) {
+			e.Image, e.ContainerSHA = pkg.Image, pkg.ContainerSHA
 		}
+		return
+	}
+	if s.newRun {
+		if old.Version != "" && old.Version != pkg.Version && !uninstalling(old.Stage) {
+			e.Previous = remember(old)
+		}
+		e.Version = pkg.Version
 	}
 	// A stage that only goes on keeps the bytes of the version it began with: its
 	// copy directory and flags are named by them.
-	if s.newRun || e.Version == "" {
+	if e.Version == "" {
 		e.Version = pkg.Version
 	}
-	e.Image, e.ContainerSHA = pkg.Image, pkg.ContainerSHA
-	e.ConfigHash, e.SpecHash = pkg.ConfigHash, pkg.SpecHash
-	e.Rollout = w.nw.Revision
-	w.put(e)
+	e.Image, e.ContainerSHA, e.ConfigHash = pkg.Image, pkg.ContainerSHA, pkg.ConfigHash
 }
 
 // remember puts the version of the entry in front of the older ones.
@@ -222,8 +305,11 @@ func (w *work) unfinished(e *nodestate.PackageStatus) bool {
 // changes. Erroring for a pod that cannot start is not parked: the attempt goes
 // on.
 func (w *work) parked(e *nodestate.PackageStatus) bool {
-	if e.State != nodestate.StateErroring {
+	switch {
+	case e.State != nodestate.StateErroring:
 		return false
+	case e.Reason == ReasonDrainTimeout || e.Reason == ReasonRebootTimeout:
+		return true
 	}
 	job := w.p.jobOf(e)
 	switch {

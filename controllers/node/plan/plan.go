@@ -124,7 +124,8 @@ func (p *planner) findMalformed() {
 func (p *planner) findWorking() string {
 	for i := range p.order {
 		nw := &p.order[i]
-		if !nw.Selected || nw.Deleting || nw.Disabled || nw.Held != "" {
+		switch {
+		case nw.Disabled, nw.Deleting && !p.uninstallsHere(nw), !nw.Deleting && (!nw.Selected || nw.Held != ""):
 			continue
 		}
 		// The slot may answer the grant before: one that was renewed meanwhile is
@@ -157,7 +158,7 @@ func (p *planner) stuck(nodeWright string) bool {
 func (p *planner) planNodeWright(nw *NodeWright) {
 	switch {
 	case nw.Deleting:
-		p.cleanUp(nw.Name, false)
+		p.planDeletion(nw)
 	case !nw.Selected:
 		p.standDown(nw, ReasonNotSelected)
 	case p.in.Node.Ignored:
@@ -165,7 +166,8 @@ func (p *planner) planNodeWright(nw *NodeWright) {
 	default:
 		w := newWork(p, nw)
 		w.run()
-		if (nw.Paused || !w.complete()) && !nw.Disabled && nw.Held == "" && p.gate == "" {
+		open := nw.Paused || !w.complete() || nw.AllFirst && !nw.Everywhere
+		if open && !nw.Disabled && nw.Held == "" && p.gate == "" {
 			p.gate = nw.Name
 		}
 	}
@@ -184,6 +186,26 @@ func (p *planner) heldBack(nw *NodeWright) string {
 	}
 }
 
+// everywhere adds to what holds a NodeWright back that the one before it has to be
+// complete on all nodes.
+func (p *planner) everywhere(by string) string {
+	for i := range p.order {
+		if nw := &p.order[i]; nw.Name == by && nw.AllFirst {
+			return ", nor on all other nodes (its sequencing is all)"
+		}
+	}
+	return ""
+}
+
+// uninstallsHere tells whether a NodeWright that is being deleted has something to
+// take off the host.
+func (p *planner) uninstallsHere(nw *NodeWright) bool {
+	return slices.ContainsFunc(nw.Packages, func(pkg Package) bool {
+		_, recorded := p.in.Record.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: pkg.Name}]
+		return recorded && pkg.CanUninstall
+	})
+}
+
 // due notes a time at which something is to be looked at again.
 func (p *planner) due(at time.Time) {
 	if p.out.NextCheck.IsZero() || at.Before(p.out.NextCheck) {
@@ -197,6 +219,10 @@ func (p *planner) finish() Plan {
 	out := p.out
 	slices.SortFunc(out.Create, func(a, b JobCreate) int {
 		return cmp.Or(a.Identity.Ref().Compare(b.Identity.Ref()), cmp.Compare(a.Identity.Run, b.Identity.Run))
+	})
+	slices.Sort(out.Look)
+	slices.SortFunc(out.Evict, func(a, b Eviction) int {
+		return cmp.Or(cmp.Compare(a.NodeWright, b.NodeWright), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.UID, b.UID))
 	})
 	slices.SortFunc(out.Patch, func(a, b JobDeadline) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(out.Answered, func(a, b RequestAnswered) int { return cmp.Compare(a.Key, b.Key) })

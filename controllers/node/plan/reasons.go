@@ -27,4 +27,11 @@ const (
 	ReasonIgnored        = "Ignored"
 	ReasonNoPath         = nodestate.SlotNoPath
 	ReasonMalformedState = "NodeStateMalformed"
+	ReasonInterrupt      = "Interrupt"
+	ReasonRebootTimeout  = "RebootTimeout"
+	ReasonCordoned       = "Cordoned"
+	ReasonUncordoned     = "Uncordoned"
+	ReasonDrainTimeout   = "DrainTimeout"
+	ReasonDrainTooShort  = "DrainTimeoutTooShort"
+	ReasonUninstalled    = "Uninstalled"
 )

@@ -62,6 +62,10 @@ func (w *work) about(r *nodestate.RequestAt) []nodestate.PackageRef {
 func (w *work) act(r *nodestate.RequestAt, about []nodestate.PackageRef) bool {
 	wait := false
 	for _, ref := range about {
+		if w.interruptRuns(ref) {
+			wait = true
+			continue
+		}
 		if w.p.stopExecutors(ref, ReasonRequested, fmt.Sprintf("a %s was asked for (request %s)", r.Action, shownID(r))) {
 			w.waitFor(ref)
 			wait = true
@@ -87,6 +91,17 @@ func (w *work) act(r *nodestate.RequestAt, about []nodestate.PackageRef) bool {
 		w.forgetUnreadable()
 	}
 	return true
+}
+
+// interruptRuns tells whether a Job interrupts the node for the package: that is
+// not taken back.
+func (w *work) interruptRuns(ref nodestate.PackageRef) bool {
+	e, ok := w.entry(ref.Package)
+	if !ok || !interrupting(&e) {
+		return false
+	}
+	job := w.p.jobOf(&e)
+	return job != nil && job.State == JobUnfinished
 }
 
 // shownID is the id as far as an event shows it.
@@ -147,13 +162,26 @@ func (w *work) rerun(ref nodestate.PackageRef, stage nodestate.Stage) (refusal s
 		return "the NodeWright does not have the package"
 	case !ok:
 		return "it is not on the node, and starts by itself as soon as it may"
-	case !runnable(stage):
+	case !mayBegin(stage, &e):
 		return fmt.Sprintf("a package cannot start with stage %s", stage)
 	case stage == nodestate.StageUpgrade && len(e.Previous) == 0:
 		return "there was no version before that it could be upgraded from"
 	}
-	e.Stage, e.State, e.Reason = stage, nodestate.StateUnknown, ReasonRequested
+	if w.uninstalls(w.specOf(ref.Package)) && uninstalling(e.Stage) {
+		stage = nodestate.StageUninstall
+	}
+	e.Stage, e.State, e.Reason, e.ConfigOnly = stage, nodestate.StateUnknown, ReasonRequested, false
 	e.Message = fmt.Sprintf("a user asked for it to run again from stage %s", stage)
 	w.put(e)
 	return ""
+}
+
+// mayBegin tells whether a run may begin with the stage.
+func mayBegin(stage nodestate.Stage, e *nodestate.PackageStatus) bool {
+	switch stage {
+	case nodestate.StageApply, nodestate.StageUpgrade, nodestate.StageConfig:
+		return true
+	default:
+		return stage == nodestate.StagePostInterrupt && e.Interrupt != nil
+	}
 }

@@ -57,10 +57,23 @@ func (w *work) answerSlot(complete, erroring bool) {
 		if reason := w.releaseReason(complete, erroring); reason != "" {
 			slot.State, slot.Reason = nodestate.SlotReleased, reason
 		} else {
-			slot.Reason = w.waits
+			w.showWait(&slot)
 		}
 	}
 	w.p.out.Set.Slots[w.nw.Name] = slot
+}
+
+// showWait says on the slot what the node waits for, and since when.
+func (w *work) showWait(slot *nodestate.Slot) {
+	slot.Reason = w.waits.reason
+	if w.waits.message == "" {
+		return
+	}
+	slot.Message = nodestate.CapString(w.waits.message, nodestate.MaxMessage)
+	slot.Since = nodestate.FormatTime(w.p.in.Now)
+	if w.slot != nil && w.slot.Reason == slot.Reason && w.slot.Since != "" {
+		slot.Since = w.slot.Since
+	}
 }
 
 // releaseReason says why the slot is given back; empty to keep it.

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 )
 
 // change says how the spec of a package differs from its entry.
@@ -38,45 +39,69 @@ func changeOf(pkg *Package, e *nodestate.PackageStatus) change {
 	}
 }
 
-// nextStage is the stage after a complete one; ok is false after the last.
-func nextStage(s nodestate.Stage) (next nodestate.Stage, ok bool) {
-	switch s {
+// nextStage is the stage after the complete one that the entry stands in; ok is
+// false after the last.
+func nextStage(e *nodestate.PackageStatus) (next nodestate.Stage, ok bool) {
+	switch e.Stage {
 	case nodestate.StageApply, nodestate.StageUpgrade:
 		return nodestate.StageConfig, true
+	case nodestate.StageConfig:
+		return nodestate.StageInterrupt, e.Interrupt != nil
+	case nodestate.StageInterrupt:
+		// An entry of an earlier operator does not say what its interrupt was.
+		return nodestate.StagePostInterrupt, true
+	case nodestate.StageUninstall:
+		return nodestate.StageUninstallInterrupt, e.Interrupt != nil
 	default:
 		return "", false
 	}
 }
 
-// lastStagePassed tells whether nothing comes after the stage. Stages behind
-// an interrupt count as well: a package that lost its interrupt is still
-// installed.
-func lastStagePassed(s nodestate.Stage) bool {
-	switch s {
-	case nodestate.StageConfig, nodestate.StageInterrupt, nodestate.StagePostInterrupt:
-		return true
-	default:
-		return false
-	}
+// interrupts tells whether the stage interrupts the node.
+func interrupts(s nodestate.Stage) bool {
+	return s == nodestate.StageInterrupt || s == nodestate.StageUninstallInterrupt
 }
 
-// runnable tells whether the planner knows how to run the stage.
-func runnable(s nodestate.Stage) bool {
-	switch s {
-	case nodestate.StageApply, nodestate.StageUpgrade, nodestate.StageConfig:
-		return true
-	default:
+// interrupting tells whether the node is being interrupted for the entry: nobody
+// takes that back, and nothing else runs on the node meanwhile.
+func interrupting(e *nodestate.PackageStatus) bool {
+	return interrupts(e.Stage) && e.State == nodestate.StateInProgress
+}
+
+// rebooting tells whether only another boot ID ends the stage.
+func rebooting(e *nodestate.PackageStatus) bool {
+	return interrupts(e.Stage) && e.Interrupt != nil && e.Interrupt.Type == string(v1alpha1.InterruptReboot)
+}
+
+// uninstalling tells whether the stage takes the package off the host.
+func uninstalling(s nodestate.Stage) bool {
+	return s == nodestate.StageUninstall || s == nodestate.StageUninstallInterrupt
+}
+
+// beforeInterrupt tells whether a run that installs the package, and not only
+// another configMap of it, has not passed its interrupt, or its end if it has none.
+func beforeInterrupt(e *nodestate.PackageStatus) bool {
+	switch {
+	case e.ConfigOnly:
 		return false
+	case e.Stage == nodestate.StageApply || e.Stage == nodestate.StageUpgrade:
+		return true
+	case e.Stage == nodestate.StageConfig:
+		return e.State != nodestate.StateComplete || e.Interrupt != nil
+	default:
+		return e.Stage == nodestate.StageInterrupt && e.State != nodestate.StateComplete
 	}
 }
 
 // restartStage is where an unfinished entry starts anew: at its own stage, or
-// from the beginning if it stands in one that the spec does not lead through.
+// from the beginning where nobody knows what was done.
 func restartStage(e *nodestate.PackageStatus) nodestate.Stage {
-	if runnable(e.Stage) {
+	switch e.Stage {
+	case nodestate.StageUpgrade, nodestate.StageConfig, nodestate.StagePostInterrupt:
 		return e.Stage
+	default:
+		return nodestate.StageApply
 	}
-	return nodestate.StageApply
 }
 
 // equalStatus compares what differs most often first.

@@ -37,13 +37,13 @@ func (w *work) suspend() {
 func (w *work) resume(job *Job) {
 	switch {
 	case !job.Held:
-		w.waits = nodestate.SlotJobSuspended
+		w.wait(nodestate.SlotJobSuspended, "")
 	case w.stopped():
 	case w.mayGoOn():
 		w.p.hold(job, false, fmt.Sprintf("NodeWright %s is neither paused nor disabled any more", w.nw.Name))
 	default:
 		w.wants = true
-		w.waits = nodestate.SlotJobHeld
+		w.wait(nodestate.SlotJobHeld, "")
 		w.explainSuspended(job, w.hold.reason, "the Job of the stage stays suspended: "+w.hold.message)
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,13 +22,18 @@ type world struct {
 	// started lists every Job that was created, in order.
 	started []string
 	events  []Event
+	// pods on the node that a drain has to do with, and whether somebody else
+	// cordoned it. Evicted pods end at once, unless they are slow.
+	pods    []Pod
+	slow    bool
+	foreign bool
 }
 
 func newWorld(t *testing.T, nws ...NodeWright) *world {
 	t.Helper()
 	w := &world{t: t, seq: 7, in: Input{
 		Now:  time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
-		Node: Node{Name: "n1", UID: "node-uid", BootID: "boot-1"},
+		Node: Node{Name: "n1", UID: "node-uid", BootID: "boot-1", Ready: true},
 		Config: Config{
 			PodStartGrace: 2 * time.Minute, BackoffBase: 10 * time.Second, BackoffMax: 5 * time.Minute,
 		},
@@ -75,7 +81,19 @@ func (w *world) grantSlot(nw string) {
 func (w *world) pass() Plan {
 	w.t.Helper()
 	w.in.NextSeq = w.seq + 1
+	w.in.Node.Unschedulable = w.foreign || len(w.in.Record.Cordons) > 0
+	w.in.Pods = nil
 	p := Compute(w.in)
+	for range 5 {
+		if len(p.Look) == 0 {
+			break
+		}
+		w.in.Pods = map[string][]Pod{}
+		for _, name := range p.Look {
+			w.in.Pods[name] = w.pods
+		}
+		p = Compute(w.in)
+	}
 	again := Compute(w.in)
 	if diff := cmp.Diff(p, again); diff != "" {
 		w.t.Fatalf("equal inputs gave different plans:\n%s", diff)
@@ -106,6 +124,7 @@ func (w *world) apply(p Plan) {
 				w.t.Fatalf("job %s is created while %s runs", c.Identity.JobName(), j.Name)
 			}
 		}
+		w.checkQuiet(&c)
 		name := c.Identity.JobName()
 		w.in.Jobs = append(w.in.Jobs, Job{
 			Name: name, UID: fmt.Sprintf("job-%d", len(w.started)+1), Identity: c.Identity, DeadlineSeconds: c.DeadlineSeconds,
@@ -127,7 +146,56 @@ func (w *world) apply(p Plan) {
 			}
 		}
 	}
+	w.evict(p.Evict)
 	w.events = append(w.events, p.Events...)
+}
+
+// checkQuiet fails where a node is disturbed that is not cordoned and empty, or
+// interrupted while anything runs there.
+func (w *world) checkQuiet(c *JobCreate) {
+	w.t.Helper()
+	interrupt := c.Identity.Interrupts()
+	if interrupt != (c.Interrupt != nil) {
+		w.t.Fatalf("job %s of stage %s has interrupt %v", c.Identity.JobName(), c.Identity.Stage, c.Interrupt)
+	}
+	if !interrupt {
+		return
+	}
+	if !w.in.Node.Unschedulable || len(w.pods) > 0 {
+		w.t.Fatalf("%s on a node that is not empty (cordoned: %t, pods: %v)", c.Identity.Stage, w.in.Node.Unschedulable, w.pods)
+	}
+	for _, j := range w.in.Jobs {
+		if j.State == JobUnfinished {
+			w.t.Fatalf("%s while %s runs", c.Identity.Stage, j.Name)
+		}
+	}
+}
+
+func (w *world) evict(all []Eviction) {
+	w.t.Helper()
+	for _, e := range all {
+		if !w.in.Node.Unschedulable {
+			w.t.Fatalf("pod %s is evicted from a node that is not cordoned", e.Pod)
+		}
+		i := slices.IndexFunc(w.pods, func(p Pod) bool { return p.UID == e.UID })
+		w.pods = slices.Clone(w.pods)
+		switch {
+		case i < 0:
+			w.t.Fatalf("pod %s is evicted that nobody saw", e.Pod)
+		case w.slow:
+			w.pods[i].Terminating = true
+		default:
+			w.pods = slices.Delete(w.pods, i, i+1)
+		}
+	}
+}
+
+// reboot brings the node up again with another boot ID.
+func (w *world) reboot() { w.in.Node.BootID += "+" }
+
+// told tells whether an event of the reason was told.
+func (w *world) told(reason string) bool {
+	return slices.ContainsFunc(w.events, func(e Event) bool { return e.Reason == reason })
 }
 
 func (w *world) removeJob(uid string) {
@@ -180,20 +248,33 @@ func (w *world) report(j *Job, reason string, harmless bool) {
 // finishAll passes and lets every Job succeed until nothing changes.
 func (w *world) finishAll() {
 	w.t.Helper()
+	quiet := 0
 	for range 100 {
 		w.pass()
 		idle := true
 		for i := range w.in.Jobs {
-			if w.in.Jobs[i].State == JobUnfinished {
-				w.in.Jobs[i].State, idle = JobSucceeded, false
+			if j := &w.in.Jobs[i]; j.State == JobUnfinished {
+				j.State, idle = JobSucceeded, false
+				if w.rebootsFor(j) {
+					w.reboot()
+				}
 			}
 		}
-		if idle {
-			w.pass()
+		// Cordon and drain are passes without a Job.
+		if quiet++; !idle {
+			quiet = 0
+		}
+		if quiet == 4 {
 			return
 		}
 	}
 	w.t.Fatal("the node never came to rest")
+}
+
+// rebootsFor tells whether the Job reboots the node.
+func (w *world) rebootsFor(j *Job) bool {
+	e := w.in.Record.Packages[j.Identity.Ref()]
+	return j.Identity.Interrupts() && rebooting(&e)
 }
 
 func (w *world) at(nw, pkg string) string {
@@ -225,6 +306,12 @@ func makeNodeWright(name string, pkgs ...Package) NodeWright {
 	return NodeWright{
 		Name: name, UID: name + "-uid", Priority: 200, Selected: true, Revision: "r1", RetryLimit: 3, Packages: pkgs,
 	}
+}
+
+func makeInterrupting(name, kind string, dependsOn ...string) Package {
+	p := makePackage(name, dependsOn...)
+	p.Interrupt = &nodestate.Interrupt{Type: kind}
+	return p
 }
 
 func makePackage(name string, dependsOn ...string) Package {

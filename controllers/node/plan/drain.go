@@ -1,0 +1,266 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+)
+
+const (
+	// drainCheck is how often the pods of a node are looked at while it is being
+	// emptied: they are not watched.
+	drainCheck = 5 * time.Second
+	// waitCheck is how often, while they have to leave by themselves or cannot be
+	// evicted.
+	waitCheck = 15 * time.Second
+	// namedPods is how many pods a message names.
+	namedPods = 3
+)
+
+// quiet tells whether the node is cordoned, as read, and empty. It is asked for
+// right before a Job is created, and asking makes the node so.
+func (w *work) quiet() bool {
+	w.wantsQuiet = true
+	if _, ours := w.p.in.Record.Cordons[w.nw.Name]; !ours || !w.p.in.Node.Unschedulable {
+		return false
+	}
+	pods, looked := w.p.in.Pods[w.nw.Name]
+	if !looked {
+		w.p.look(w.nw.Name)
+		return false
+	}
+	return len(pods) == 0
+}
+
+func (p *planner) look(nodeWright string) {
+	if !slices.Contains(p.out.Look, nodeWright) {
+		p.out.Look = append(p.out.Look, nodeWright)
+	}
+}
+
+// settleCordon cordons and empties the node for the stages that need that, and
+// ends the cordon when it may.
+func (w *work) settleCordon() {
+	set := &w.p.out.Set
+	_, cordoned := set.Cordons[w.nw.Name]
+	switch {
+	case w.wantsQuiet:
+		w.active = true
+		w.empty(cordoned)
+	case cordoned && w.mayUncordon():
+		w.uncordon()
+	}
+}
+
+// mayUncordon tells whether our cordon has to go: all is complete, or the drain is
+// cancelled before a stage has run. Once one has, it stays, also while packages
+// are erroring or the NodeWright is paused.
+func (w *work) mayUncordon() bool {
+	switch {
+	case w.complete():
+		return true
+	case w.hold.reason == ReasonUnreachable, w.hold.reason == ReasonWaiting && w.holdsSlot():
+		// That passes by itself, and the drain goes on.
+		return false
+	default:
+		return !w.ranUnderCordon()
+	}
+}
+
+// ranUnderCordon tells whether a stage of a run that ends in an interrupt has
+// begun since the node was cordoned, or its drain was given up.
+func (w *work) ranUnderCordon() bool {
+	cordon := w.p.out.Set.Cordons[w.nw.Name]
+	for _, ref := range w.p.refsOf(w.nw.Name) {
+		e := w.p.out.Set.Packages[ref]
+		since, err := nodestate.ParseTime(e.Since)
+		switch {
+		case e.Reason == ReasonDrainTimeout:
+			return true
+		case e.Interrupt == nil || e.State == nodestate.StateUnknown:
+		case e.State == nodestate.StateInProgress || err == nil && !since.Before(cordon.Truncate(time.Second)):
+			return true
+		}
+	}
+	return false
+}
+
+func (w *work) uncordon() {
+	set := &w.p.out.Set
+	delete(set.Cordons, w.nw.Name)
+	delete(set.DrainStarts, w.nw.Name)
+	if len(set.Cordons) == 0 {
+		w.p.event(Event{w.nw.Name, false, ReasonUncordoned, "the cordon of the operator ends; the node stays cordoned where somebody else cordoned it"})
+	}
+}
+
+// empty takes the next step towards a node without workloads: the cordon, once it
+// is seen the wait for pods that must not be interrupted, then evictions, then
+// the wait until the pods are gone.
+func (w *work) empty(cordoned bool) {
+	p, name := w.p, w.nw.Name
+	if !cordoned {
+		w.cordon()
+		return
+	}
+	pods, looked := p.in.Pods[name]
+	switch {
+	case !p.in.Node.Unschedulable:
+		// Somebody took the cordon away: the write of this pass brings it back, and
+		// the next pass sees it.
+		w.wait(nodestate.SlotDraining, "the node is cordoned again: somebody had ended the cordon")
+		p.due(p.in.Now.Add(time.Second))
+		return
+	case !looked || len(pods) == 0:
+		return
+	case p.in.LastReplica:
+		w.wait(nodestate.SlotLastReplica, "the node runs the last ready replica of the operator; it is drained once another one is ready elsewhere")
+		p.due(p.in.Now.Add(waitCheck))
+		return
+	}
+	if stay := pick(pods, func(x *Pod) bool { return x.NonInterrupt }); len(stay) > 0 {
+		w.wait(nodestate.SlotNonInterruptPods, "waits for pods that podNonInterruptLabels select: "+list(stay))
+		p.due(p.in.Now.Add(waitCheck))
+		return
+	}
+	w.drain(pods)
+}
+
+func (w *work) cordon() {
+	p, name := w.p, w.nw.Name
+	foreign := p.in.Node.Unschedulable && len(p.in.Record.Cordons) == 0
+	if p.out.Set.Cordons == nil {
+		p.out.Set.Cordons = map[string]time.Time{}
+	}
+	p.out.Set.Cordons[name] = p.in.Now.UTC().Truncate(time.Second)
+	message := "the node is cordoned before it is drained"
+	if foreign {
+		message = "the node was cordoned by somebody else and is held cordoned as well; it stays cordoned when the operator is done"
+	}
+	w.wait(nodestate.SlotDraining, message)
+	p.event(Event{name, false, ReasonCordoned, message})
+	p.due(p.in.Now.Add(time.Second))
+}
+
+// drain evicts what has to go. Pods whose end has begun are waited for and not
+// evicted again.
+func (w *work) drain(pods []Pod) {
+	p, name := w.p, w.nw.Name
+	started, draining := p.in.Record.DrainStarts[name]
+	if !draining && !w.ranUnderCordon() {
+		started = p.in.Now.UTC().Truncate(time.Second)
+		if p.out.Set.DrainStarts == nil {
+			p.out.Set.DrainStarts = map[string]time.Time{}
+		}
+		p.out.Set.DrainStarts[name] = started
+		w.warnOfGrace(pods)
+	}
+	if timeout := w.nw.DrainTimeout; timeout > 0 && !started.IsZero() {
+		if ends := started.Add(timeout); p.in.Now.Before(ends) {
+			p.due(ends)
+		} else {
+			w.giveUpDrain(pods, timeout)
+			return
+		}
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Terminating || pod.Holds != "" || pod.Stays || p.in.Now.Before(pod.RetryAt) {
+			continue
+		}
+		p.out.Evict = append(p.out.Evict, Eviction{NodeWright: name, Pod: pod.Name, UID: pod.UID})
+	}
+	w.showDrain(pods)
+}
+
+// showDrain says what the drain waits for.
+func (w *work) showDrain(pods []Pod) {
+	var stuck []string
+	check := drainCheck
+	for i := range pods {
+		switch pod := &pods[i]; {
+		case pod.Terminating:
+		case pod.Holds != "":
+			stuck = append(stuck, pod.Holds)
+		case pod.Refused != "":
+			stuck = append(stuck, pod.Refused)
+		}
+	}
+	if len(stuck) > 0 {
+		check = waitCheck
+		w.wait(nodestate.SlotDrainBlocked, shorten(stuck))
+	} else {
+		w.wait(nodestate.SlotDraining, "waits until these pods are gone: "+list(pods))
+	}
+	w.p.due(w.p.in.Now.Add(check))
+}
+
+// warnOfGrace tells of a drain that cannot end in time.
+func (w *work) warnOfGrace(pods []Pod) {
+	for i := range pods {
+		grace := time.Duration(pods[i].GraceSeconds) * time.Second
+		if timeout := w.nw.DrainTimeout; timeout > 0 && grace >= timeout {
+			w.p.event(Event{w.nw.Name, true, ReasonDrainTooShort, fmt.Sprintf(
+				"pod %s may take %s to end, and drain.timeout is %s: the drain may be given up before it can succeed", pods[i].Name, grace, timeout)})
+			return
+		}
+	}
+}
+
+// giveUpDrain ends the wait: what was to run is erroring, and the cordon stays.
+func (w *work) giveUpDrain(pods []Pod, timeout time.Duration) {
+	for _, d := range w.awaitQuiet {
+		e, running := w.entry(d.pkg.Name)
+		if d.step.stage != "" {
+			if interrupts(d.step.stage) {
+				e.Stage = d.step.stage
+			} else {
+				w.begin(d.pkg, d.step)
+				e, running = w.entry(d.pkg.Name)
+			}
+		}
+		if !running {
+			continue
+		}
+		e.State, e.Reason, e.UID = nodestate.StateErroring, ReasonDrainTimeout, w.nw.UID
+		e.Message = fmt.Sprintf("the node was not empty within %s of drain.timeout, and stays cordoned; ask for a rerun, or change the package, to try again: %s",
+			timeout, list(pods))
+		w.put(e)
+		w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
+	}
+	delete(w.p.out.Set.DrainStarts, w.nw.Name)
+	w.active = false
+}
+
+func pick(pods []Pod, want func(*Pod) bool) []Pod {
+	var out []Pod
+	for i := range pods {
+		if want(&pods[i]) {
+			out = append(out, pods[i])
+		}
+	}
+	return out
+}
+
+func list(pods []Pod) string {
+	var names []string
+	for i := range pods[:min(len(pods), namedPods)] {
+		names = append(names, pods[i].Name)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(pods) - namedPods; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func shorten(sentences []string) string {
+	text := sentences[0]
+	if more := len(sentences) - 1; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
