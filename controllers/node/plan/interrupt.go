@@ -123,6 +123,7 @@ func (w *work) startInterrupts() {
 	e, _ := w.entry(carrier.pkg.Name)
 	e.Interrupt = &interrupt
 	w.put(e)
+	w.p.interrupts = append(w.p.interrupts, e.Ref())
 	w.p.event(Event{w.nw.Name, false, ReasonInterrupt, fmt.Sprintf("the node is interrupted (%s) for %s",
 		describeInterrupt(&interrupt), strings.Join(names, ", "))})
 }
@@ -184,12 +185,10 @@ func (p *planner) runsAnything() string {
 
 // interrupted tells whether the node is being interrupted for another package.
 func (p *planner) interrupted(but nodestate.PackageRef) bool {
-	for ref := range p.out.Set.Packages {
-		if e := p.out.Set.Packages[ref]; ref != but && interrupting(&e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.interrupts, func(ref nodestate.PackageRef) bool {
+		e := p.out.Set.Packages[ref]
+		return ref != but && interrupting(&e)
+	})
 }
 
 func describeInterrupt(i *nodestate.Interrupt) string {

@@ -212,7 +212,7 @@ func (w *work) done(pkg *Package) bool {
 	case w.uninstalls(pkg):
 		return !ok
 	case w.nw.Deleting:
-		return true
+		return !ok || !interrupting(&e)
 	case !ok || e.State != nodestate.StateComplete || e.UID != w.nw.UID || uninstalling(e.Stage):
 		return false
 	}

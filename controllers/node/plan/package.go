@@ -35,33 +35,43 @@ func (w *work) next(pkg *Package) step {
 	case w.rebooted(&e):
 		return restart(nodestate.StageApply, "the node was rebooted")
 	}
-	unfinished := e.State != nodestate.StateComplete
-	switch changeOf(pkg, &e) {
-	case changeHigher:
-		return restart(nodestate.StageUpgrade, fmt.Sprintf("version %s follows %s", pkg.Version, e.Version))
-	case changeLower:
-		return restart(nodestate.StageApply, fmt.Sprintf("version %s replaces %s", pkg.Version, e.Version))
-	case changeImage:
-		if unfinished && e.Stage == nodestate.StageUpgrade {
-			// As with an image that cannot be pulled: the version before is still what
-			// is on the host.
-			return restart(nodestate.StageUpgrade, "the image of the package changed")
-		}
-		return restart(nodestate.StageApply, "the image of the package changed")
-	case changeConfig:
-		stage := nodestate.StageConfig
-		if unfinished && (e.Stage == nodestate.StageUpgrade || e.Stage == nodestate.StageApply) {
-			stage = e.Stage
-		}
-		return restart(stage, "the configMap of the package changed")
+	if s, changed := nextChanged(pkg, &e); changed {
+		return s
 	}
-	if unfinished {
+	if e.State != nodestate.StateComplete {
 		return w.nextUnfinished(pkg, &e)
 	}
 	if stage, more := w.nextStage(pkg, &e); more {
 		return step{stage: stage, reason: "the stage before is complete"}
 	}
 	return step{}
+}
+
+// nextChanged decides for an entry whose version, image or configMap is not the
+// spec's.
+func nextChanged(pkg *Package, e *nodestate.PackageStatus) (s step, changed bool) {
+	unfinished := e.State != nodestate.StateComplete
+	switch changeOf(pkg, e) {
+	case changeHigher:
+		return restart(nodestate.StageUpgrade, fmt.Sprintf("version %s follows %s", pkg.Version, e.Version)), true
+	case changeLower:
+		return restart(nodestate.StageApply, fmt.Sprintf("version %s replaces %s", pkg.Version, e.Version)), true
+	case changeImage:
+		if unfinished && e.Stage == nodestate.StageUpgrade {
+			// As with an image that cannot be pulled: the version before is still what
+			// is on the host.
+			return restart(nodestate.StageUpgrade, "the image of the package changed"), true
+		}
+		return restart(nodestate.StageApply, "the image of the package changed"), true
+	case changeConfig:
+		stage := nodestate.StageConfig
+		if unfinished && (e.Stage == nodestate.StageUpgrade || e.Stage == nodestate.StageApply) {
+			stage = e.Stage
+		}
+		return restart(stage, "the configMap of the package changed"), true
+	default:
+		return step{}, false
+	}
 }
 
 // nextStage is the stage after a complete one. A package that an earlier operator
@@ -296,8 +306,7 @@ func (w *work) otherActive(pkg string) bool {
 // unfinished tells whether an attempt of the entry runs, or may come without a
 // change of the spec.
 func (w *work) unfinished(e *nodestate.PackageStatus) bool {
-	return e.State == nodestate.StateInProgress ||
-		e.State == nodestate.StateErroring && (!w.parked(e) || e.Failures <= w.nw.RetryLimit)
+	return e.State == nodestate.StateInProgress || e.State == nodestate.StateErroring && (!w.parked(e) || w.mayRetry(e))
 }
 
 // parked tells whether an entry is erroring for failed attempts: nothing runs,

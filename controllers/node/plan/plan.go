@@ -33,6 +33,8 @@ type planner struct {
 	gate string
 	// working names the NodeWright that has begun on the node and is not done.
 	working string
+	// interrupts are packages for which the node may be being interrupted.
+	interrupts []nodestate.PackageRef
 	// malformed packages, and NodeWrights that have one.
 	malformed   map[nodestate.PackageRef]bool
 	malformedNW map[string]bool
@@ -58,6 +60,11 @@ func newPlanner(in *Input) *planner {
 		Handled:     maps.Clone(rec.Handled),
 		LegacySeen:  maps.Clone(rec.LegacySeen),
 		Raw:         carried(rec.Raw),
+	}
+	for ref, e := range rec.Packages {
+		if interrupting(&e) {
+			p.interrupts = append(p.interrupts, ref)
+		}
 	}
 	fill(&p.out.Set)
 	p.findMalformed()

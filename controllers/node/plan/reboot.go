@@ -21,7 +21,6 @@ func (w *work) observeReboot(e nodestate.PackageStatus, pkg *Package) (byJob boo
 	if e.State != nodestate.StateInProgress {
 		return false
 	}
-	w.active = true
 	job := w.p.jobOf(&e)
 	if since, err := nodestate.ParseTime(e.Since); err == nil && pkg.StageTimeout > 0 && job != nil && e.Reason != ReasonBackOff {
 		ends := since.Add(pkg.StageTimeout)
@@ -35,6 +34,7 @@ func (w *work) observeReboot(e nodestate.PackageStatus, pkg *Package) (byJob boo
 		}
 		w.p.due(ends)
 	}
+	w.active = true
 	return job == nil || job.Unreadable || job.State != JobSucceeded
 }
 
@@ -49,7 +49,7 @@ func (w *work) bootChanged(e *nodestate.PackageStatus) bool {
 func (p *planner) moveBaselines(from string) {
 	for ref := range p.out.Set.Packages {
 		e := p.out.Set.Packages[ref]
-		if e.BootID == from && !(interrupts(e.Stage) && e.State != nodestate.StateComplete) {
+		if e.BootID == from && (!interrupts(e.Stage) || e.State == nodestate.StateComplete) {
 			e.BootID = p.in.Node.BootID
 			p.out.Set.Packages[ref] = e
 		}
