@@ -19,6 +19,8 @@ import (
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/node/drain"
+	"github.com/nodewright/nodewright/controllers/node/plan"
 	"github.com/nodewright/nodewright/controllers/node/stagejob"
 	"github.com/nodewright/nodewright/controllers/wake"
 )
@@ -74,6 +76,15 @@ type Options struct {
 	// DefaultRetryBase and DefaultRetryMax.
 	RetryBase time.Duration
 	RetryMax  time.Duration
+	// ReapplyOnReboot starts packages anew on nodes that were rebooted by others.
+	ReapplyOnReboot bool
+	// Replicas are labels that all pods of the operator itself have, in the namespace
+	// of Jobs, and no others there. Default: the operator has none in the cluster.
+	Replicas map[string]string
+	// Drain reads and evicts pods; default is a client of the manager's API server.
+	Drain Drainer
+	// Compute is the planner; default plan.Compute.
+	Compute func(plan.Input) plan.Plan
 	// Live reads from the API server; default is the manager's.
 	Live client.Reader
 	// Recorder of events; default is the manager's.
@@ -89,7 +100,9 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 	if opts.Writer == nil {
 		return errors.New("add node controller: writer is required")
 	}
-	opts.fillDefaults(mgr)
+	if err := opts.fillDefaults(mgr); err != nil {
+		return fmt.Errorf("add node controller: %w", err)
+	}
 	if len(opts.RuntimeRequired) > 0 && opts.Taints == nil {
 		return errors.New("add node controller: nothing can change taints")
 	}
@@ -109,10 +122,11 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("add node controller: %w", err)
 	}
+	cordoned.ReadFrom(mgr.GetClient())
 	return nil
 }
 
-func (o *Options) fillDefaults(mgr ctrl.Manager) {
+func (o *Options) fillDefaults(mgr ctrl.Manager) error {
 	if tainter, ok := o.Writer.(Tainter); ok && o.Taints == nil {
 		o.Taints = tainter
 	}
@@ -134,4 +148,13 @@ func (o *Options) fillDefaults(mgr ctrl.Manager) {
 	if o.RetryMax == 0 {
 		o.RetryMax = DefaultRetryMax
 	}
+	if o.Compute == nil {
+		o.Compute = plan.Compute
+	}
+	if o.Drain != nil {
+		return nil
+	}
+	var err error
+	o.Drain, err = drain.NewClient(mgr.GetConfig(), mgr.GetHTTPClient(), o.Live)
+	return err
 }

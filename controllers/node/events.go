@@ -9,6 +9,7 @@ import (
 
 // Reasons of events that do not come from the planner.
 const (
+	eventConfigGone      = "ConfigGone"
 	eventNoRoom          = "NoRoom"
 	eventJobRefused      = "JobRefused"
 	eventJobSuspended    = "JobSuspended"

@@ -29,6 +29,11 @@ type gathered struct {
 	view *apply.View
 	// specs are the NodeWrights of the input, by name.
 	specs map[string]*v1alpha1.NodeWright
+	// seen are the pods that stand behind Pods.
+	seen seenPods
+	// again says that something came up that the record does not show: the node is
+	// to be planned again soon.
+	again bool
 }
 
 // gather reads all that the plan of a node follows from. found is false when
@@ -54,6 +59,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (in *gathered, fou
 	in.Config = plan.Config{
 		PodStartGrace: r.opts.PodStartGrace, BackoffBase: r.opts.RetryBase, BackoffMax: r.opts.RetryMax,
 		Taints: r.opts.RuntimeRequired, NewNode: newNode,
+		ReapplyOnReboot: r.opts.ReapplyOnReboot,
 	}
 	in.Taints = standing(view.Node.Spec.Taints, r.opts.RuntimeRequired)
 	if err := r.gatherJobs(ctx, in); err != nil {
@@ -75,6 +81,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (in *gathered, fou
 		in.NodeWrights = append(in.NodeWrights, spec)
 	}
 	r.specs.keep(all)
+	if err := r.gatherConfigInterrupts(ctx, in); err != nil {
+		return nil, false, err
+	}
 	return in, true, r.gatherGone(ctx, in, concerned)
 }
 
@@ -123,6 +132,9 @@ func namesOn(rec *nodestate.Record, jobs []plan.Job) map[string]bool {
 	for name := range rec.Cordons {
 		names[name] = true
 	}
+	for name := range rec.DrainStarts {
+		names[name] = true
+	}
 	for name := range rec.Batches {
 		names[name] = true
 	}
@@ -146,10 +158,12 @@ func nodeFacts(node *corev1.Node) plan.Node {
 	facts := plan.Node{
 		Name: node.Name, UID: string(node.UID), BootID: node.Status.NodeInfo.BootID,
 		Ignored: v1alpha1.NodeIgnored(node.Labels), Created: node.CreationTimestamp.Time,
+		Unschedulable: node.Spec.Unschedulable,
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			facts.Unreachable = c.Status == corev1.ConditionUnknown
+			facts.Ready = c.Status == corev1.ConditionTrue
 		}
 	}
 	return facts

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/apis/revision"
@@ -48,14 +49,18 @@ func (r *Reconciler) createJob(ctx context.Context, in *gathered, c *plan.JobCre
 	if !ok {
 		return fmt.Errorf("create job: package %s is not in nodewright %s", c.Identity.Package, nw.Name)
 	}
+	configHash, err := r.configOfAttempt(ctx, in, nw, &pkg, c)
+	if err != nil {
+		return err
+	}
 	req := &stagejob.Request{
 		Identity: c.Identity, NodeWright: nw, Package: &pkg,
 		Image: c.Image, ContainerSHA: c.ContainerSHA, SpecHash: c.SpecHash,
-		DeadlineSeconds: c.DeadlineSeconds, Order: c.Order, BootID: c.BootID,
+		DeadlineSeconds: c.DeadlineSeconds, Order: c.Order, BootID: c.BootID, Interrupt: c.Interrupt,
 		Labels: in.view.Node.Labels, Annotations: in.view.Node.Annotations,
 	}
-	if c.ConfigHash != "" {
-		req.ConfigMapName = revision.ConfigMapName(nw.Name, nw.UID, c.Identity.Package, c.ConfigHash)
+	if configHash != "" {
+		req.ConfigMapName = revision.ConfigMapName(nw.Name, nw.UID, c.Identity.Package, configHash)
 	}
 	job, dropped, err := stagejob.Build(&r.opts.Jobs, req)
 	if err != nil {
@@ -64,6 +69,17 @@ func (r *Reconciler) createJob(ctx context.Context, in *gathered, c *plan.JobCre
 	if c.Unsure {
 		if runs, err := r.runsUnseen(ctx, c); err != nil || runs {
 			return err
+		}
+	}
+	if c.Identity.Interrupts() {
+		may, err := r.mayInterrupt(ctx, in, nw)
+		if err != nil {
+			return fmt.Errorf("look whether node %s may be interrupted: %w", in.Node.Name, err)
+		}
+		if !may {
+			logf.FromContext(ctx).Info("the node is not cordoned and empty any more, so it is not interrupted", "job", job.Name)
+			in.again = true
+			return nil
 		}
 	}
 	err = r.client.Create(ctx, job)
@@ -81,6 +97,30 @@ func (r *Reconciler) createJob(ctx context.Context, in *gathered, c *plan.JobCre
 			"annotations of the node are too large for package %s and were left out of its metadata: %v", c.Identity.Package, dropped))
 	}
 	return nil
+}
+
+// configOfAttempt puts the configMap that the attempt is to have into the package,
+// and tells its hash. That is not the spec's where a package is taken off that
+// was set up with another one.
+func (r *Reconciler) configOfAttempt(ctx context.Context, in *gathered, nw *v1alpha1.NodeWright, pkg *v1alpha1.Package, c *plan.JobCreate) (hash string, err error) {
+	ofSpec := revision.ConfigHash(pkg.ConfigMap)
+	if c.ConfigHash == ofSpec || c.Identity.Interrupts() {
+		return c.ConfigHash, nil
+	}
+	data, known, err := r.config(ctx, nw.Name, nw.UID, c.Identity.Package, c.ConfigHash)
+	switch {
+	case err != nil:
+		return "", err
+	case known:
+		pkg.ConfigMap = data
+		return c.ConfigHash, nil
+	case c.Identity.Stage != nodestate.StageUninstall:
+		return "", fmt.Errorf("create job: the configMap %s of package %s is gone", c.ConfigHash, c.Identity.Package)
+	}
+	// A package that cannot be taken off for ever would be worse.
+	r.event(in, nw, true, eventConfigGone, fmt.Sprintf(
+		"the configMap that package %s was set up with is gone: its uninstall gets that of the spec", c.Identity.Package))
+	return ofSpec, nil
 }
 
 // runsUnseen asks the API server whether a pod of the package has not ended. Its

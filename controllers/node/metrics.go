@@ -14,7 +14,14 @@ var transitions = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Entries recorded on nodes, by the stage and state they came to.",
 }, []string{"nodewright", "package", "stage", "state"})
 
-func init() { metrics.Registry.MustRegister(transitions) }
+// evictions counts answers to evictions. Pods that budgets keep are asked for
+// again and again, so Blocked grows while a drain waits.
+var evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "nodewright_evictions_total",
+	Help: "Evictions asked for, by the NodeWright whose drain did so and by what came of it.",
+}, []string{"nodewright", "outcome"})
+
+func init() { metrics.Registry.MustRegister(transitions, evictions, cordoned) }
 
 // observeTransitions counts the entries that an apply changed.
 func observeTransitions(before, after *nodestate.Set) {

@@ -19,8 +19,15 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 // Jobs of packages are ours from creation to the end. No delete of collections.
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete,namespace=system
-// Pods are looked at for what still runs on a node; no exec, no create.
+// Pods of packages are looked at for what still runs on a node; no exec, no
+// create.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=system
+// A drain reads the pods of its node, evicts them and, with disableEviction,
+// deletes them. No watch: nobody keeps all pods of the cluster in memory.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;delete
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// To say which budgets hold a pod; they are never changed.
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list
 // +kubebuilder:rbac:groups=nodewright.nvidia.com,resources=nodewrights,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -29,21 +36,29 @@ type Reconciler struct {
 	client client.Client
 	opts   Options
 	specs  specs
+	// refusals of evictions.
+	refusals refusals
 }
 
 // Reconcile brings one node a step further: read, plan, record, then Jobs.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	log := logf.FromContext(ctx)
 	in, found, err := r.gather(ctx, req.Name)
-	if err != nil || !found {
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	p := plan.Compute(in.Input)
-
-	if gone, err := r.putTaint(ctx, in, &p); err != nil || gone {
+	if !found {
+		r.refusals.keep(req.Name, nil)
+		return ctrl.Result{}, nil
+	}
+	p, err := r.compute(ctx, in)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	outcome, err := r.write(ctx, in, &p)
+	if gone, err := r.putTaint(ctx, in, p); err != nil || gone {
+		return ctrl.Result{}, err
+	}
+	outcome, err := r.write(ctx, in, p)
 	if err != nil {
 		return ctrl.Result{}, r.reportRefusal(ctx, in, err)
 	}
@@ -55,16 +70,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		observeTransitions(&in.Record.Set, &p.Set)
 	}
 	// Events are about the record, and would not come again.
-	r.tell(in, &p)
+	r.tell(in, p)
 	for _, a := range p.Answered {
 		if err := r.opts.Writer.RemoveRequest(ctx, in.view, a.Key, a.Value); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	if err := errors.Join(r.removeTaints(ctx, in, &p), r.carryOut(ctx, in, &p)); err != nil {
+	if err := errors.Join(r.removeTaints(ctx, in, p), r.carryOut(ctx, in, p), r.evict(ctx, in, p)); err != nil {
 		return ctrl.Result{}, err
 	}
-	return wake.At(p.NextCheck, r.opts.Clock.Now()), nil
+	now := r.opts.Clock.Now()
+	next := p.NextCheck
+	if in.again && (next.IsZero() || next.After(now.Add(soon))) {
+		next = now.Add(soon)
+	}
+	return wake.At(next, now), nil
 }
 
 // write records the plan. Where nothing of ours is left to speak of, also the

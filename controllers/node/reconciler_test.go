@@ -89,6 +89,7 @@ func newFixture(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 	f.Reconciler = &Reconciler{client: c, opts: Options{
 		Writer: f.paper, Live: c, Recorder: f.recorder, Clock: clocktesting.NewFakeClock(start),
 		Jobs: stagejob.Settings{Namespace: namespace, AgentImage: "reg/agent:1"}, RetryBase: time.Second, RetryMax: time.Minute,
+		Compute: plan.Compute,
 	}}
 	return f
 }

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/revision"
 	"github.com/nodewright/nodewright/apis/support"
@@ -46,6 +49,7 @@ func (s *specs) of(nw *v1alpha1.NodeWright, opts *Options) (plan.NodeWright, err
 	out := d.spec
 	out.Deleting = nw.DeletionTimestamp != nil
 	out.Paused, out.Disabled = nw.Paused(), nw.Disabled()
+	out.Everywhere = everywhere(nw)
 	return out, nil
 }
 
@@ -78,6 +82,8 @@ func decode(nw *v1alpha1.NodeWright, opts *Options) (plan.NodeWright, error) {
 
 		RuntimeRequired: nw.Spec.RuntimeRequired, AutoTaint: nw.Spec.AutoTaintNewNodes,
 		Created: nw.CreationTimestamp.Time,
+
+		AllFirst: allFirst(nw), DrainTimeout: nw.Spec.DrainSettings().Timeout,
 	}
 	for _, name := range nw.Spec.PackageNames() {
 		p := nw.Spec.Packages[name]
@@ -85,12 +91,43 @@ func decode(nw *v1alpha1.NodeWright, opts *Options) (plan.NodeWright, error) {
 		if err != nil {
 			return plan.NodeWright{}, fmt.Errorf("read package %s of nodewright %s: %w", name, nw.Name, err)
 		}
-		in.Packages = append(in.Packages, plan.Package{
+		pkg := plan.Package{
 			Name: name, Version: p.Version, Image: p.Image, ContainerSHA: p.ContainerSHA,
 			ConfigHash: revision.ConfigHash(p.ConfigMap), SpecHash: hash,
 			StageTimeout: nw.Spec.StageTimeoutOf(name, opts.StageTimeout),
 			DependsOn:    p.DependsOn,
-		})
+		}
+		if p.Interrupt != nil {
+			interrupt := interruptOf(p.Interrupt)
+			pkg.Interrupt = &interrupt
+		}
+		if u := p.Uninstall; u != nil && u.Enabled {
+			pkg.CanUninstall, pkg.Uninstall = true, u.Apply
+		}
+		in.Packages = append(in.Packages, pkg)
 	}
 	return in, nil
+}
+
+// interruptOf is an interrupt of a spec in the form that it is recorded in. Specs
+// that say the same give the same.
+func interruptOf(i *v1alpha1.Interrupt) nodestate.Interrupt {
+	out, _ := nodestate.StrongestInterrupt([]nodestate.Interrupt{{Type: string(i.Type), Services: i.Services}})
+	return out
+}
+
+// allFirst tells whether later NodeWrights wait until this one is complete on
+// all nodes.
+func allFirst(nw *v1alpha1.NodeWright) bool {
+	return nw.Spec.SequencingOrDefault() == v1alpha1.SequencingAll
+}
+
+// everywhere tells whether the status says that the NodeWright is complete on all
+// its nodes, for the spec of now.
+func everywhere(nw *v1alpha1.NodeWright) bool {
+	if nw.DeletionTimestamp != nil || nw.Status.ObservedGeneration != nw.Generation {
+		return false
+	}
+	ready := meta.FindStatusCondition(nw.Status.Conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == nw.Generation
 }

@@ -31,7 +31,6 @@ func nodeChanged() predicate.Predicate {
 				return true
 			}
 			return before.UID != after.UID || nodeFacts(before) != nodeFacts(after) ||
-				before.Spec.Unschedulable != after.Spec.Unschedulable ||
 				!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
 				!maps.Equal(before.Labels, after.Labels) || wake.KeysDiffer(before.Annotations, after.Annotations) ||
 				apply.RoomGrew(before.Annotations, after.Annotations)
@@ -77,18 +76,27 @@ func podChanged(namespace string) predicate.Predicate {
 	}
 }
 
-// nodeWrightChanged lets through changes of spec, annotations and deletion,
-// not of status.
+// nodeWrightChanged lets through changes of spec, annotations and deletion. Of
+// the status it lets through the one thing that others may wait for.
 func nodeWrightChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
 				(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) ||
-				!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
+				!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) ||
+				completionChanged(e.ObjectOld, e.ObjectNew)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// completionChanged tells whether a NodeWright that holds back others until it is
+// complete everywhere became so, or is no more.
+func completionChanged(before, after client.Object) bool {
+	was, okWas := before.(*v1alpha1.NodeWright)
+	is, okIs := after.(*v1alpha1.NodeWright)
+	return okWas && okIs && allFirst(is) && everywhere(was) != everywhere(is)
 }
 
 // nodesOf are the nodes that a NodeWright selects or has keys on.

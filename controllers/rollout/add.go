@@ -103,7 +103,7 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("add rollout controller: %w", err)
 	}
-	nodeCounts.readFrom(mgr.GetClient())
+	nodeCounts.ReadFrom(mgr.GetClient())
 	return nil
 }
 

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,6 +10,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/controllers/rollout/plan"
+	"github.com/nodewright/nodewright/controllers/scrape"
 )
 
 const (
@@ -29,9 +29,8 @@ var (
 		Name: "nodewright_rollout_status_writes_total",
 		Help: "Writes of the status of NodeWrights.",
 	})
-	nodeCounts = &countCollector{desc: prometheus.NewDesc(
-		"nodewright_nodes", "Selected nodes of a NodeWright by status, as its status has them.",
-		[]string{"nodewright", "status"}, nil)}
+	nodeCounts = scrape.NewGauge("nodewright_nodes", "Selected nodes of a NodeWright by status, as its status has them.",
+		[]string{"nodewright", "status"}, countNodes)
 )
 
 func init() { metrics.Registry.MustRegister(grantCount, statusWrites, nodeCounts) }
@@ -43,31 +42,11 @@ func kindOf(g *plan.Grant) string {
 	return grantNew
 }
 
-// countCollector reads the counts from the cache when it is scraped, so that
-// nothing has to be reset when a NodeWright goes.
-type countCollector struct {
-	desc   *prometheus.Desc
-	reader atomic.Pointer[client.Reader]
-}
-
-func (c *countCollector) readFrom(reader client.Reader) { c.reader.Store(&reader) }
-
-// Describe implements prometheus.Collector.
-func (c *countCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
-
-// Collect implements prometheus.Collector.
-func (c *countCollector) Collect(ch chan<- prometheus.Metric) {
-	reader := c.reader.Load()
-	if reader == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
-	defer cancel()
+func countNodes(ctx context.Context, reader client.Reader, give func(float64, ...string)) error {
 	var list v1alpha1.NodeWrightList
-	err := (*reader).List(ctx, &list, client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
+	err := reader.List(ctx, &list, client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		ch <- prometheus.NewInvalidMetric(c.desc, err)
-		return
+		return err
 	}
 	for i := range list.Items {
 		n := list.Items[i].Status.Nodes
@@ -84,8 +63,8 @@ func (c *countCollector) Collect(ch chan<- prometheus.Metric) {
 			{nodestate.StatusDisabled, n.Disabled},
 			{nodestate.StatusUnknown, n.Unknown},
 		} {
-			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(count.nodes),
-				list.Items[i].Name, string(count.word))
+			give(float64(count.nodes), list.Items[i].Name, string(count.word))
 		}
 	}
+	return nil
 }

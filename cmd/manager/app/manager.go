@@ -45,6 +45,15 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
+// What config/manager labels the manager's pods with, whatever prefix and
+// namespace it is installed with.
+const (
+	labelName        = "app.kubernetes.io/name"
+	replicaName      = "nodewright"
+	labelComponent   = "app.kubernetes.io/component"
+	replicaComponent = "manager"
+)
+
 // The lease lives in the operator's namespace; events of its changes go there.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=system,resources=leases,verbs=get;create;update
 // +kubebuilder:rbac:groups="",namespace=system,resources=events,verbs=create;patch
@@ -159,7 +168,8 @@ func addControllers(mgr manager.Manager, o *options, c *configv1alpha1.ManagerCo
 			Writer: writer(nodestate.OwnerNode), Jobs: *settings,
 			StageTimeout: c.StageTimeout.Duration, RetryLimit: *c.Retry.Limit,
 			PodStartGrace: c.PodStartGracePeriod.Duration, Workers: int(*c.Concurrency.Node),
-			RuntimeRequired: settings.Tolerated,
+			RuntimeRequired: settings.Tolerated, ReapplyOnReboot: c.ReapplyOnReboot,
+			Replicas: map[string]string{labelName: replicaName, labelComponent: replicaComponent},
 		}),
 		job.AddToManager(mgr, job.Options{
 			Writer: writer(nodestate.OwnerJob), Namespace: o.namespace, Workers: int(*c.Concurrency.Job),
