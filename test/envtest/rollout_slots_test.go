@@ -224,23 +224,17 @@ func TestRolloutFollowsTheFleet(t *testing.T) {
 func TestRolloutHoldsWhatIsNotSupported(t *testing.T) {
 	b := newRolloutBed(t)
 	node := b.createNode(t).Name
-	nw := b.createNodeWright(t, "", func(nw *v1alpha1.NodeWright) {
-		nw.Spec.Packages["driver"] = v1alpha1.Package{
-			Version: "1.0.0", Image: "registry.example.com/driver", Interrupt: &v1alpha1.Interrupt{Type: v1alpha1.InterruptReboot},
-		}
-	})
+	nw := b.createNodeWright(t, "", func(nw *v1alpha1.NodeWright) { nw.Spec.DeploymentPolicy = "gradual" })
 	got := b.awaitStatus(t, nw.Name, nodestate.StatusBlocked)
 	c := conditionOf(t, got, v1alpha1.ConditionBlocked)
-	if c.Reason != v1alpha1.ReasonNotSupported || !strings.Contains(c.Message, "spec.packages[driver].interrupt (interrupts)") {
+	if c.Reason != v1alpha1.ReasonNotSupported || !strings.Contains(c.Message, "spec.deploymentPolicy (deployment policies)") {
 		t.Errorf("condition %+v", c)
 	}
 	b.settle(t)
 	if keys := keysLike(t, node, nw.Name); len(keys) > 0 || b.recorder.count(v1alpha1.ReasonNotSupported) != 1 {
 		t.Errorf("keys %v, %d events", keys, b.recorder.count(v1alpha1.ReasonNotSupported))
 	}
-	b.edit(t, nw.Name, func(nw *v1alpha1.NodeWright) {
-		nw.Spec.Packages["driver"] = v1alpha1.Package{Version: "1.0.0", Image: "registry.example.com/driver"}
-	})
+	b.edit(t, nw.Name, func(nw *v1alpha1.NodeWright) { nw.Spec.DeploymentPolicy = "" })
 	b.complete(t, node, nw.Name)
 	b.awaitStatus(t, nw.Name, nodestate.StatusComplete)
 }

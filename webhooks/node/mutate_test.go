@@ -83,7 +83,7 @@ func TestMutator(t *testing.T) {
 		"not automatic":    {object: gpu, all: nodeWrights{wants(func(n *v1alpha1.NodeWright) { n.Spec.AutoTaintNewNodes = false })}, want: gpu},
 		"is being deleted": {object: gpu, all: nodeWrights{wants(func(n *v1alpha1.NodeWright) { n.DeletionTimestamp = &metav1.Time{} })}, want: gpu},
 		// Nothing would ever take the taint off again.
-		"is held":                      {object: gpu, all: nodeWrights{wants(func(n *v1alpha1.NodeWright) { n.Spec.Sequencing = v1alpha1.SequencingAll })}, obstacle: support.Obstacle, want: gpu},
+		"is held":                      {object: gpu, all: nodeWrights{wants(func(n *v1alpha1.NodeWright) { n.Spec.DeploymentPolicy = "gradual" })}, obstacle: support.Obstacle, want: gpu},
 		"the operator puts none":       {object: gpu, all: nodeWrights{wants()}, noTaint: true, want: gpu},
 		"ignored":                      {object: strings.Replace(gpu, `"pool"`, `"`+v1alpha1.LabelIgnore+`":"true","pool"`, 1), all: nodeWrights{wants()}, want: strings.Replace(gpu, `"pool"`, `"`+v1alpha1.LabelIgnore+`":"true","pool"`, 1)},
 		"has another taint":            {object: with(gpu, "["+other+"]"), all: nodeWrights{wants()}, want: with(gpu, "["+other+","+ours+"]")},
