@@ -35,12 +35,14 @@ type checks struct {
 	basis basis
 	// runs are the highest so far.
 	runs map[place]int64
+	// reboots by attempts.
+	reboots map[stageKey]int
 	// answered requests.
 	answered map[string]bool
 }
 
 func newChecks(w *world) *checks {
-	return &checks{w: w, succeeded: map[stageKey]bool{}, complete: map[stageKey]bool{}, runs: map[place]int64{}, answered: map[string]bool{}}
+	return &checks{w: w, succeeded: map[stageKey]bool{}, complete: map[stageKey]bool{}, runs: map[place]int64{}, answered: map[string]bool{}, reboots: map[stageKey]int{}}
 }
 
 func keyOf(id *packagejob.Identity) stageKey {
@@ -53,6 +55,7 @@ func (c *checks) nodeWritten(before, after *corev1.Node, owner nodestate.Owner) 
 		return
 	}
 	was, is := c.w.api.record(before), c.w.api.record(after)
+	c.cordonWritten(before, after)
 	if _, numbered := is.Seq[nodestate.OwnerNode]; !numbered {
 		c.forget(after.UID)
 	}
@@ -72,6 +75,9 @@ func (c *checks) nodeWritten(before, after *corev1.Node, owner nodestate.Owner) 
 			continue // a user asked for it to start anew
 		}
 		c.entryWritten(after, is, &e, &old, had)
+		if had {
+			c.shares(after, was, is, &e, &old)
+		}
 	}
 	c.stays(after, was, is, answered)
 	for nw, word := range is.Status {
@@ -95,6 +101,9 @@ func (c *checks) forget(node types.UID) {
 func (c *checks) stays(node *corev1.Node, was, is *nodestate.Record, answered map[string]bool) {
 	for ref := range was.Packages {
 		if _, stays := is.Packages[ref]; stays || answered[ref.NodeWright] {
+			continue
+		}
+		if e := was.Packages[ref]; uninstalling(e.Stage) && (c.interruptOver(node, &e) || e.State == nodestate.StateComplete) {
 			continue
 		}
 		if nw := c.basis.specs[ref.NodeWright]; nw != nil && nw.DeletionTimestamp == nil {
@@ -129,7 +138,7 @@ func (c *checks) entryWritten(node *corev1.Node, rec *nodestate.Record, e, old *
 		c.position(node, e, old)
 	}
 	if e.State == nodestate.StateComplete && !c.complete[key] {
-		if !c.succeeded[key] {
+		if !c.succeeded[key] && (!sameRun || !interrupts(e.Stage) || !c.interruptOver(node, old)) {
 			c.w.fail("%s on %s is recorded complete, and no attempt of it succeeded", describeEntry(e), node.Name)
 		}
 		c.complete[key] = true
@@ -160,14 +169,15 @@ func (c *checks) evidence(e *nodestate.PackageStatus, attempt int32) *nodestate.
 func (c *checks) position(node *corev1.Node, e, old *nodestate.PackageStatus) {
 	stages := nodestate.Stages()
 	now, was := slices.Index(stages, e.Stage), slices.Index(stages, old.Stage)
-	back := now < was
+	// Who shared an interrupt that came to nothing waits again.
+	back := now < was && old.State != nodestate.StateSkipped
 	if now == was {
 		back = e.Attempt < old.Attempt || old.State == nodestate.StateComplete && e.State != nodestate.StateComplete
 	}
 	if back || e.Failures < old.Failures {
 		c.w.fail("the record of %s went back: %s, before %s", node.Name, describeEntry(e), describeEntry(old))
 	}
-	if now > was && old.State != nodestate.StateComplete && !c.succeeded[stageKey{node.UID, e.Ref(), e.Run, old.Stage}] {
+	if now > was && old.State != nodestate.StateComplete && (!interrupts(old.Stage) || !c.interruptOver(node, old)) && !c.succeeded[stageKey{node.UID, e.Ref(), e.Run, old.Stage}] {
 		c.w.fail("%s on %s follows a stage that did not succeed", describeEntry(e), node.Name)
 	}
 }

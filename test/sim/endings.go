@@ -97,7 +97,8 @@ func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 		{words(nodestate.StatusPaused, nodestate.StatusDisabled), !stopped, "nobody paused or disabled it"},
 		{words(nodestate.StatusUnknown), len(rec.Malformed) == 0, "everything can be read"},
 		{words(nodestate.StatusBlocked), !held && !c.othersFirst(nw, node, rec) && !c.dependencyMissing(nw, rec), "nothing blocks it"},
-		{words(nodestate.StatusInProgress), !held && !c.sleepsBehindOthers(nw, node, rec), "in progress, and nothing happens"},
+		{words(nodestate.StatusInProgress), !held && !c.sleepsBehindOthers(nw, node, rec) && !c.waitsForPods(node, rec, nw.Name) &&
+			!c.waitsForOthers(node, rec, nw.Name), "in progress, and nothing happens"},
 		{words(nodestate.StatusWaiting, ""), !held && !stopped && !c.usedUp(nw), "it waits for nothing"},
 	} {
 		if rule.broken && slices.Contains(rule.words, rec.Status[nw.Name]) {
@@ -123,6 +124,33 @@ func (c *checks) sleepsBehindOthers(nw *v1alpha1.NodeWright, node *corev1.Node, 
 	return c.asleep(node.Name, nw.Name) && c.othersFirst(nw, node, rec)
 }
 
+// waitsForPods: the record names what keeps the node from being empty, and that is
+// so.
+func (c *checks) waitsForPods(node *corev1.Node, rec *nodestate.Record, nw string) bool {
+	s := rec.Slots[nw]
+	return s.Reason == nodestate.SlotDrainBlocked && s.Message != "" &&
+		slices.ContainsFunc(c.w.workloads[node.UID], func(l workload) bool { return l.guarded })
+}
+
+// waitsForOthers: the record names another NodeWright whose Job or interrupt has
+// not ended, and that is so.
+func (c *checks) waitsForOthers(node *corev1.Node, rec *nodestate.Record, nw string) bool {
+	if s := rec.Slots[nw]; s.Reason != nodestate.SlotInterruptWaits || s.Message == "" {
+		return false
+	}
+	for _, other := range c.w.api.nodeWrights() {
+		if other.Name != nw && c.runsOn(node.Name, other.Name) {
+			return true
+		}
+	}
+	for ref, e := range rec.Packages {
+		if ref.NodeWright != nw && interrupts(e.Stage) && e.State == nodestate.StateInProgress {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *checks) podRunsOn(node, nw string) bool {
 	return slices.ContainsFunc(c.w.api.pods(), func(pod *corev1.Pod) bool {
 		_, ref := c.refOf(pod)
@@ -141,6 +169,12 @@ func (c *checks) runsOn(node, nw string) bool {
 func (c *checks) nodeComplete(nw *v1alpha1.NodeWright, rec *nodestate.Record) bool {
 	for name, pkg := range nw.Spec.Packages {
 		e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]
+		if uninstalls(nw, &pkg) {
+			if ok {
+				return false
+			}
+			continue
+		}
 		if !ok || e.UID != string(nw.UID) || !packageComplete(&pkg, &e) {
 			return false
 		}
@@ -191,7 +225,8 @@ func (c *checks) usedUp(nw *v1alpha1.NodeWright) bool {
 		rec := c.w.api.record(node)
 		active := nw.Selects(node.Labels) && !v1alpha1.NodeIgnored(node.Labels)
 		matched += one(active)
-		counting += one(slotInUse(rec, nw.Name) || active && rec.Status[nw.Name] == nodestate.StatusErroring)
+		_, cordoned := rec.Cordons[nw.Name]
+		counting += one(slotInUse(rec, nw.Name) || active && (cordoned || rec.Status[nw.Name] == nodestate.StatusErroring))
 	}
 	return counting >= rolloutplan.Ceiling(&nw.Spec, matched)
 }
@@ -220,6 +255,9 @@ func (c *checks) nodeDone(nw *v1alpha1.NodeWright, node *corev1.Node) {
 			rec.Status[nw.Name], rec.Slots[nw.Name], rec.Batches[nw.Name], entriesOf(rec, nw.Name))
 	}
 	c.nothingAsked(nw, node, rec)
+	if node.Spec.Unschedulable != (node.Annotations[humanCordon] != "") {
+		c.w.fail("after the repair, node %s is cordoned: %t, by hand: %q", node.Name, node.Spec.Unschedulable, node.Annotations[humanCordon])
+	}
 	if c.runsOn(node.Name, nw.Name) {
 		c.w.fail("after the repair, something of %s still runs on %s", nw.Name, node.Name)
 	}
@@ -265,7 +303,14 @@ func (c *checks) writeBudget() {
 	for _, nw := range c.w.api.nodeWrights() {
 		for _, node := range c.w.api.nodes() {
 			if nw.Selects(node.Labels) {
-				budget += 3*2*len(nw.Spec.Packages) + 6
+				budget += 6
+				for _, pkg := range nw.Spec.Packages {
+					budget += 3 * 2
+					if pkg.Interrupt != nil {
+						// Two more stages, cordon, drain and its end, and what it waits for.
+						budget += 3*2 + 8
+					}
+				}
 			}
 		}
 	}

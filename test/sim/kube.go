@@ -280,7 +280,7 @@ func (w *world) collectGarbage() bool {
 func (w *world) actKubelet() bool {
 	return anyOf(w, w.api.pods(), func(pod *corev1.Pod) bool {
 		node := w.api.node(pod.Spec.NodeName)
-		if node == nil || unreachable(node) || podEnded(pod) {
+		if node == nil || !ready(node) || podEnded(pod) {
 			return false
 		}
 		switch {
@@ -288,6 +288,8 @@ func (w *world) actKubelet() bool {
 			return w.terminate(pod)
 		case pod.Status.Phase == corev1.PodPending:
 			return w.startPod(pod)
+		case pod.Annotations[interruptType] == reboot:
+			w.interruptNode(pod, node)
 		case w.chance(w.flaky):
 			w.log("pod %s fails", pod.Name)
 			w.endPod(pod, corev1.PodFailed, 1, "Error")
@@ -323,7 +325,7 @@ func (w *world) endPod(pod *corev1.Pod, phase corev1.PodPhase, code int32, reaso
 func (w *world) startPod(pod *corev1.Pod) bool {
 	waiting := ""
 	for _, v := range pod.Spec.Volumes {
-		if !w.configMaps[v.Name] {
+		if w.configMaps[v.Name] == nil {
 			w.fail("pod %s is to start, and its ConfigMap %s was never made", pod.Name, v.Name)
 		}
 	}

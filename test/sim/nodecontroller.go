@@ -41,6 +41,20 @@ func (o *operator) reconcileNode(t task) error {
 	}
 	in := o.gatherNode(v)
 	p := plan.Compute(in)
+	for range len(in.NodeWrights) {
+		if len(p.Look) == 0 {
+			break
+		}
+		o.basis.looked, o.basis.disturbed = true, o.w.disturbed[v.node.UID]
+		in.Pods = map[string][]plan.Pod{}
+		for _, name := range p.Look {
+			in.Pods[name] = o.lookAt(v.node)
+		}
+		p = plan.Compute(in)
+	}
+	if len(p.Look) > 0 {
+		o.w.fail("the plan of %s looks at pods again and again", t.key)
+	}
 	if o.w.chance(0.02) && !reflect.DeepEqual(p, plan.Compute(in)) {
 		o.w.fail("equal inputs gave different plans for node %s", t.key)
 	}
@@ -59,6 +73,11 @@ func (o *operator) reconcileNode(t task) error {
 		return err
 	}
 	o.after(t, p.NextCheck)
+	for i := range p.Evict {
+		if err := o.evict(t.key, &p.Evict[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -102,6 +121,7 @@ func (o *operator) gatherNode(v *view) plan.Input {
 		Now: o.w.now, NextSeq: v.nextSeq, Record: v.record,
 		Node: plan.Node{
 			Name: v.node.Name, UID: string(v.node.UID), BootID: v.node.Status.NodeInfo.BootID,
+			Ready: ready(v.node), Unschedulable: v.node.Spec.Unschedulable,
 			Unreachable: unreachable(v.node), Ignored: v1alpha1.NodeIgnored(v.node.Labels),
 		},
 		Config: plan.Config{PodStartGrace: podGrace, BackoffBase: backoffBase, BackoffMax: backoffMax},
@@ -117,6 +137,7 @@ func (o *operator) gatherNode(v *view) plan.Input {
 		}
 		o.basis.specs[name] = nw
 		in.NodeWrights = append(in.NodeWrights, o.w.nodeWrightInput(nw, selected))
+		o.w.configInterrupts(&in, nw)
 	}
 	for name := range concerned {
 		if o.basis.specs[name] == nil && o.w.api.nodeWright(name) == nil {
@@ -147,6 +168,9 @@ func concernedBy(in *plan.Input) map[string]bool {
 		out[name] = true
 	}
 	for name := range in.Record.Handled {
+		out[name] = true
+	}
+	for name := range in.Record.Cordons {
 		out[name] = true
 	}
 	for i := range in.Jobs {
@@ -245,6 +269,7 @@ func (w *world) nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) plan.Nod
 		w.inputs[nw] = in
 	}
 	in.Selected = selected
+	in.Everywhere = isTrue(nw.Status.Conditions, v1alpha1.ConditionReady) && nw.Status.ObservedGeneration == nw.Generation
 	return in
 }
 
@@ -252,7 +277,9 @@ func decodeNodeWright(nw *v1alpha1.NodeWright) plan.NodeWright {
 	in := plan.NodeWright{
 		Name: nw.Name, UID: string(nw.UID), Priority: nw.Spec.PriorityOrDefault(),
 		Deleting: nw.DeletionTimestamp != nil, Paused: nw.Paused(), Disabled: nw.Disabled(), Held: support.Obstacle(nw),
-		Serial: nw.Spec.Serial, Revision: revision.Of(nw), RetryLimit: nw.Spec.RetryLimitOr(retryLimit),
+		AllFirst:     nw.Spec.SequencingOrDefault() == v1alpha1.SequencingAll,
+		DrainTimeout: nw.Spec.DrainSettings().Timeout,
+		Serial:       nw.Spec.Serial, Revision: revision.Of(nw), RetryLimit: nw.Spec.RetryLimitOr(retryLimit),
 	}
 	for _, name := range nw.Spec.PackageNames() {
 		p := nw.Spec.Packages[name]
@@ -261,12 +288,49 @@ func decodeNodeWright(nw *v1alpha1.NodeWright) plan.NodeWright {
 			panic(err)
 		}
 		in.Packages = append(in.Packages, plan.Package{
+			Interrupt:    interruptOf(p.Interrupt),
+			CanUninstall: p.Uninstall != nil && p.Uninstall.Enabled, Uninstall: p.Uninstall != nil && p.Uninstall.Enabled && p.Uninstall.Apply,
 			Name: name, Version: p.Version, Image: p.Image, ContainerSHA: p.ContainerSHA,
 			ConfigHash: revision.ConfigHash(p.ConfigMap), SpecHash: hash,
 			StageTimeout: nw.Spec.StageTimeoutOf(name, stageTimeout), DependsOn: p.DependsOn,
 		})
 	}
 	return in
+}
+
+func interruptOf(i *v1alpha1.Interrupt) *nodestate.Interrupt {
+	if i == nil {
+		return nil
+	}
+	return &nodestate.Interrupt{Type: string(i.Type), Services: i.Services}
+}
+
+// configInterrupts adds what the keys ask for in which configMaps differ.
+func (w *world) configInterrupts(in *plan.Input, nw *v1alpha1.NodeWright) {
+	for name, p := range nw.Spec.Packages {
+		ref := nodestate.PackageRef{NodeWright: nw.Name, Package: name}
+		e, ok := in.Record.Packages[ref]
+		if !ok || len(p.ConfigInterrupts) == 0 || e.ConfigHash == revision.ConfigHash(p.ConfigMap) {
+			continue
+		}
+		before := w.configMaps[revision.ConfigMapName(nw.Name, nw.UID, name, e.ConfigHash)]
+		var all []nodestate.Interrupt
+		for pattern, interrupt := range p.ConfigInterrupts {
+			for _, keys := range []map[string]string{before, p.ConfigMap} {
+				for key := range keys {
+					if v1alpha1.ConfigKeyMatches(pattern, key) && before[key] != p.ConfigMap[key] {
+						all = append(all, *interruptOf(&interrupt))
+					}
+				}
+			}
+		}
+		if strongest, ok := nodestate.StrongestInterrupt(all); ok {
+			if in.ConfigInterrupts == nil {
+				in.ConfigInterrupts = map[nodestate.PackageRef]nodestate.Interrupt{}
+			}
+			in.ConfigInterrupts[ref] = strongest
+		}
+	}
 }
 
 func (o *operator) createJob(c *plan.JobCreate) error {
@@ -281,6 +345,12 @@ func (o *operator) createJob(c *plan.JobCreate) error {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Name: c.Identity.JobName(), Labels: c.Identity.Labels(), Annotations: annotations,
 	}}
+	if (c.Interrupt != nil) != c.Identity.Interrupts() {
+		o.w.fail("Job %s has interrupt %v", describe(&c.Identity), c.Interrupt)
+	}
+	if c.Interrupt != nil {
+		annotations[interruptType], annotations[interruptBoot] = c.Interrupt.Type, c.BootID
+	}
 	job.Spec.ActiveDeadlineSeconds = c.DeadlineSeconds
 	job.Spec.Template.Labels, job.Spec.Template.Annotations = job.Labels, annotations
 	job.Spec.Template.Spec.NodeName = c.Identity.Node

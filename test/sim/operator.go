@@ -41,6 +41,8 @@ type operator struct {
 	sightings map[types.UID]jobplan.Sighting
 	// rollouts is the memory of the rollout controller, by NodeWright.
 	rollouts map[string]*rolloutMemory
+	// refusals of evictions, by UID of the pod.
+	refusals map[types.UID]refusal
 	// basis of the running pass of the node controller.
 	basis basis
 }
@@ -48,7 +50,7 @@ type operator struct {
 func (w *world) startOperator() {
 	o := &operator{
 		w: w, timers: map[task]time.Time{}, writers: map[nodestate.Owner]*writer{},
-		sightings: map[types.UID]jobplan.Sighting{}, rollouts: map[string]*rolloutMemory{},
+		sightings: map[types.UID]jobplan.Sighting{}, rollouts: map[string]*rolloutMemory{}, refusals: map[types.UID]refusal{},
 	}
 	for _, owner := range []nodestate.Owner{nodestate.OwnerNode, nodestate.OwnerJob, nodestate.OwnerPod, nodestate.OwnerRollout} {
 		o.writers[owner] = &writer{op: o, owner: owner, nodes: map[string]writerMemory{}}

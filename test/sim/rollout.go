@@ -47,7 +47,7 @@ func (o *operator) reconcileRollout(t task) error {
 	}
 	for name, pkg := range nw.Spec.Packages {
 		if hash := revision.ConfigHash(pkg.ConfigMap); hash != "" {
-			o.w.configMaps[revision.ConfigMapName(nw.Name, nw.UID, name, hash)] = true
+			o.w.configMaps[revision.ConfigMapName(nw.Name, nw.UID, name, hash)] = pkg.ConfigMap
 		}
 	}
 	o.settleGrants(nw.Name, mem)
@@ -157,9 +157,8 @@ func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Reco
 		Name: node.Name, UID: string(node.UID), Selected: nw.Selects(node.Labels), Ignored: v1alpha1.NodeIgnored(node.Labels),
 		Word: rec.Status[nw.Name], Ready: corev1.ConditionTrue,
 	}
-	if unreachable(node) {
-		n.Ready = corev1.ConditionUnknown
-	}
+	n.Ready = node.Status.Conditions[0].Status
+	_, n.Cordoned = rec.Cordons[nw.Name]
 	if b, ok := rec.Batches[nw.Name]; ok {
 		n.Batch = &b
 	}

@@ -14,6 +14,10 @@ import (
 // maxSteps bounds the way to rest: beyond it the operator runs in circles.
 const maxSteps = 20_000
 
+// idleRounds is how often the time of the next thing may come without a change
+// before the world counts as resting: longer than any time limit there is.
+const idleRounds = 900
+
 // garbagePeriod is the time between two rounds of the pod garbage collector of
 // Kubernetes.
 const garbagePeriod = 20 * time.Second
@@ -22,10 +26,19 @@ const garbagePeriod = 20 * time.Second
 // do, now or later.
 func (w *world) settle(phase string) {
 	w.log("--- %s", phase)
+	idle, seen := 0, w.api.rv
 	for range maxSteps {
 		switch {
-		case w.deliverOne(), w.runOne(), w.syncJob(), w.actKubelet():
+		case w.deliverOne(), w.runOne(), w.syncJob(), w.actKubelet(), w.endWorkload(), w.comeUp():
 			continue
+		}
+		// Who waits for pods to go looks again and again.
+		if idle++; w.api.rv != seen {
+			idle, seen = 0, w.api.rv
+		}
+		if idle > idleRounds {
+			w.log("--- at rest, but for those that look again")
+			return
 		}
 		at, ok := w.nextTime()
 		// Between two rounds of the collector time goes by: a Job whose node is gone
@@ -72,6 +85,9 @@ func (w *world) heal() {
 	w.log("--- repair")
 	w.flaky = 0
 	for _, n := range w.api.nodes() {
+		for i := range w.workloads[n.UID] {
+			w.workloads[n.UID][i].guarded = false
+		}
 		if unreachable(n) {
 			w.setReachable(n.Name, true)
 		}
@@ -91,12 +107,13 @@ func (w *world) heal() {
 		w.api.changeNodeWright(nw.Name, true, func(nw *v1alpha1.NodeWright) {
 			nw.Annotations = map[string]string{}
 			s := &nw.Spec
-			s.Sequencing = v1alpha1.SequencingNode
+			s.Sequencing, s.DeploymentPolicy, s.Drain = v1alpha1.SequencingNode, "", nil
 			if s.InterruptionBudget != nil {
 				s.InterruptionBudget.Count = ptr.To(max(*s.InterruptionBudget.Count, 1))
 			}
 			for i, name := range s.PackageNames() {
 				p := s.Packages[name]
+				p.Uninstall = nil
 				p.Image, p.Version = "reg/"+name, fmt.Sprintf("9.%d.0", i)
 				s.Packages[name] = p
 			}

@@ -25,7 +25,11 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 	if !ok {
 		c.w.fail("%s on %s starts, and is not in the spec", describeEntry(e), node.Name)
 	}
-	if had && old.Run != e.Run && old.State == nodestate.StateComplete && matches(&pkg, old) {
+	if uninstalling(e.Stage) {
+		c.startedUninstall(node, rec, nw, &pkg, e)
+		return
+	}
+	if had && old.Run != e.Run && old.State == nodestate.StateComplete && matches(&pkg, old) && !uninstalling(old.Stage) && !pendingInterrupt(old) {
 		c.w.fail("%s on %s starts anew although it was complete: %s", describeEntry(e), node.Name, describeEntry(old))
 	}
 	for name, version := range pkg.DependsOn {
@@ -42,6 +46,33 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 		c.w.fail("%s on %s starts without a slot", describeEntry(e), node.Name)
 	}
 	c.turn(node, rec, nw, e)
+}
+
+// startedUninstall: only what is asked for is taken off, and only once nothing is
+// on the node that depends on it and goes as well.
+func (c *checks) startedUninstall(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.NodeWright, pkg *v1alpha1.Package, e *nodestate.PackageStatus) {
+	if e.Stage == nodestate.StageUninstall && !uninstalls(nw, pkg) {
+		c.w.fail("%s on %s starts, and nobody asked for it", describeEntry(e), node.Name)
+	}
+	for name, other := range nw.Spec.Packages {
+		_, there := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]
+		if _, depends := other.DependsOn[e.Name]; depends && there && name != e.Name && uninstalls(nw, &other) && e.Stage == nodestate.StageUninstall {
+			c.w.fail("%s on %s starts before %s, which depends on it", describeEntry(e), node.Name, name)
+		}
+	}
+	if !slotInUse(rec, nw.Name) {
+		c.w.fail("%s on %s starts without a slot", describeEntry(e), node.Name)
+	}
+}
+
+// uninstalls tells whether the package is to be taken off.
+func uninstalls(nw *v1alpha1.NodeWright, pkg *v1alpha1.Package) bool {
+	return pkg.Uninstall != nil && pkg.Uninstall.Enabled && (pkg.Uninstall.Apply || nw.DeletionTimestamp != nil)
+}
+
+// pendingInterrupt tells whether a complete stage is followed by an interrupt.
+func pendingInterrupt(e *nodestate.PackageStatus) bool {
+	return e.Interrupt != nil && e.Stage != nodestate.StagePostInterrupt
 }
 
 // erroringAlone tells whether a NodeWright has entries that are erroring and
@@ -119,5 +150,6 @@ func matches(pkg *v1alpha1.Package, e *nodestate.PackageStatus) bool {
 }
 
 func packageComplete(pkg *v1alpha1.Package, e *nodestate.PackageStatus) bool {
-	return e.State == nodestate.StateComplete && e.Stage == nodestate.StageConfig && matches(pkg, e)
+	last := e.Stage == nodestate.StagePostInterrupt || e.Stage == nodestate.StageConfig && e.Interrupt == nil
+	return e.State == nodestate.StateComplete && last && matches(pkg, e)
 }

@@ -85,8 +85,24 @@ func (w *world) addPackage(s *v1alpha1.NodeWrightSpec, name string) {
 	}
 	if w.chance(0.3) {
 		p.ConfigMap = map[string]string{"a.conf": "1"}
+		if w.chance(0.4) {
+			p.ConfigInterrupts = map[string]v1alpha1.Interrupt{"*.conf": w.interrupt()}
+		}
+	}
+	if w.chance(0.3) {
+		interrupt := w.interrupt()
+		p.Interrupt = &interrupt
+	}
+	if w.chance(0.3) {
+		p.Uninstall = &v1alpha1.Uninstall{Enabled: true}
 	}
 	s.Packages[name] = p
+}
+
+func (w *world) interrupt() v1alpha1.Interrupt {
+	return v1alpha1.Interrupt{Type: pick(w, []v1alpha1.InterruptType{
+		v1alpha1.InterruptReboot, v1alpha1.InterruptReboot, v1alpha1.InterruptNoop, v1alpha1.InterruptRestartAllServices,
+	})}
 }
 
 func describeSpec(s *v1alpha1.NodeWrightSpec) string {
@@ -105,6 +121,12 @@ func describeSpec(s *v1alpha1.NodeWrightSpec) string {
 	for _, name := range s.PackageNames() {
 		p := s.Packages[name]
 		fmt.Fprintf(&b, "; %s %s %s env %d config %v needs %v", name, p.Version, p.Image, len(p.Env), p.ConfigMap, p.DependsOn)
+		if p.Interrupt != nil {
+			fmt.Fprintf(&b, " interrupt %s", p.Interrupt.Type)
+		}
+		if p.Uninstall != nil {
+			fmt.Fprintf(&b, " uninstall %+v", *p.Uninstall)
+		}
 	}
 	return b.String()
 }
@@ -217,8 +239,30 @@ func (w *world) userPlays() []play {
 		})},
 		// Something that is not supported holds all of it.
 		{1, w.setting("what is not supported", func(s *v1alpha1.NodeWrightSpec) {
+			s.DeploymentPolicy = pick(w, []string{"", "", "slow"})
+		})},
+		{1, w.setting("sequencing", func(s *v1alpha1.NodeWrightSpec) {
 			s.Sequencing = pick(w, []v1alpha1.SequencingMode{v1alpha1.SequencingNode, v1alpha1.SequencingAll})
 		})},
+		{1, w.setting("drain timeout", func(s *v1alpha1.NodeWrightSpec) {
+			s.Drain = &v1alpha1.Drain{Timeout: &metav1.Duration{Duration: pick(w, []time.Duration{0, time.Minute, 10 * time.Minute})}}
+		})},
+		{3, func() bool {
+			return w.editPackage("uninstall", func(_ *v1alpha1.NodeWrightSpec, p *v1alpha1.Package) {
+				if p.Uninstall == nil {
+					p.Uninstall = &v1alpha1.Uninstall{Enabled: true}
+				}
+				p.Uninstall = &v1alpha1.Uninstall{Enabled: true, Apply: !p.Uninstall.Apply}
+			})
+		}},
+		{2, func() bool {
+			return w.editPackage("interrupt", func(_ *v1alpha1.NodeWrightSpec, p *v1alpha1.Package) {
+				interrupt := w.interrupt()
+				if p.Interrupt = &interrupt; w.chance(0.4) {
+					p.Interrupt = nil
+				}
+			})
+		}},
 		{3, w.annotate},
 		{1, w.deleteOrCreate},
 		{3, w.deleteJobOrPod},

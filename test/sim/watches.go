@@ -46,7 +46,8 @@ func (o *operator) seenNode(name string, before, after *corev1.Node) {
 		o.enqueue(podController, name)
 		return
 	}
-	facts := unreachable(before) != unreachable(after)
+	facts := before.Status.Conditions[0].Status != after.Status.Conditions[0].Status ||
+		before.Status.NodeInfo.BootID != after.Status.NodeInfo.BootID || before.Spec.Unschedulable != after.Spec.Unschedulable
 	if facts || !maps.Equal(before.Labels, after.Labels) || keysDiffer(before, after) {
 		o.enqueue(nodeController, name)
 	}

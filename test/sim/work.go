@@ -37,6 +37,9 @@ func (c *checks) jobCreated(job *batchv1.Job) {
 		}
 	}
 	c.alone(job.Name, id.Node, id.Ref(), "")
+	if id.Interrupts() {
+		c.interruptedQuietly(job.Name, node)
+	}
 	if !slotInUse(rec, id.NodeWright) {
 		c.w.fail("Job %s is created without a slot", describe(&id))
 	}
@@ -159,7 +162,7 @@ func (c *checks) planned(nw *v1alpha1.NodeWright, in *rolloutplan.Input, p *roll
 		rec := c.w.api.record(live)
 		for name, pkg := range nw.Spec.Packages {
 			e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]
-			if ok && !packageComplete(&pkg, &e) {
+			if uninstalls(nw, &pkg) && ok || ok && !packageComplete(&pkg, &e) {
 				c.w.fail("%s is Ready, and node %s has %s", nw.Name, n.Name, describeEntry(&e))
 			}
 		}

@@ -3,7 +3,10 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	nodeplan "github.com/nodewright/nodewright/controllers/node/plan"
@@ -56,7 +59,11 @@ type world struct {
 	stormy bool
 	nested bool
 	// configMaps that the rollout controller made, by name.
-	configMaps map[string]bool
+	configMaps map[string]map[string]string
+	// workloads on nodes, and how often somebody bound one or changed a cordon by
+	// hand, by UID of the node.
+	workloads map[types.UID][]workload
+	disturbed map[types.UID]int
 	// mood has a factor for each play of users and nodes.
 	mood []int
 	// flaky is the probability that an attempt of a package fails.
@@ -94,7 +101,8 @@ func newWorld(opts Options) *world {
 		rng:  rand.New(rand.NewPCG(opts.Seed, opts.Seed^0x9e3779b97f4a7c15)),
 		now:  time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
 
-		configMaps: map[string]bool{}, inputs: map[*v1alpha1.NodeWright]nodeplan.NodeWright{},
+		configMaps: map[string]map[string]string{}, inputs: map[*v1alpha1.NodeWright]nodeplan.NodeWright{},
+		workloads: map[types.UID][]workload{}, disturbed: map[types.UID]int{},
 	}
 	w.api = newAPI(w)
 	w.checks = newChecks(w)
@@ -153,12 +161,12 @@ type play struct {
 
 // step lets one thing happen, by weight.
 func (w *world) step() {
-	plays := w.cluster()
+	plays := append(w.cluster(), w.workloadPlays()...)
 	if !w.nested {
 		plays = append(plays, w.operatorPlays()...)
 	}
 	if !w.opts.Calm {
-		plays = append(plays, w.moody(append(w.userPlays(), w.nodePlays()...))...)
+		plays = append(plays, w.moody(slices.Concat(w.userPlays(), w.nodePlays(), w.rudePlays()))...)
 	}
 	total := 0
 	for _, p := range plays {

@@ -83,6 +83,8 @@ type lateApply struct {
 	seq         int64
 	annotations map[string]string
 	labels      map[string]string
+	// hold is whether the node controller wants the node cordoned.
+	hold bool
 	// basis is what the node controller decided from.
 	basis basis
 	sent  time.Time
@@ -94,6 +96,10 @@ type basis struct {
 	node   *corev1.Node
 	specs  map[string]*v1alpha1.NodeWright
 	record nodestate.Record
+	// looked says that the workloads were looked at, disturbed is how often somebody
+	// had changed them or the cordon by then.
+	looked    bool
+	disturbed int
 }
 
 // land brings an apply to the node, past the fence.
@@ -111,6 +117,7 @@ func (w *world) land(r *lateApply) error {
 		replaceOwned(&n.Annotations, r.annotations, r.owner)
 		if r.owner == nodestate.OwnerNode {
 			replaceOwned(&n.Labels, r.labels, r.owner)
+			holdCordon(n, r.hold)
 		}
 	})
 	w.checks.basis = r.basis
@@ -227,12 +234,13 @@ func (wr *writer) apply(v *view, set nodestate.Set) (written bool, err error) {
 	if err != nil {
 		wr.op.w.fail("%s cannot write its set to node %s: %v", wr.owner, v.node.Name, err)
 	}
-	if stands(v.node, &encoded, wr.owner) {
+	hold := len(set.Cordons) > 0
+	if stands(v.node, &encoded, wr.owner) && (wr.owner != nodestate.OwnerNode || cordonStands(v.node, hold)) {
 		return false, nil
 	}
 	return true, wr.send(&lateApply{
 		owner: wr.owner, node: v.node.Name, uid: v.node.UID, seq: v.nextSeq,
-		annotations: encoded.Annotations, labels: encoded.Labels,
+		annotations: encoded.Annotations, labels: encoded.Labels, hold: hold,
 	})
 }
 

@@ -181,7 +181,15 @@ func (w *work) waitsForOthers(pkg *Package, s step) bool {
 		w.showMissing(pkg, missing)
 		return true
 	}
-	return w.nw.Serial && !interrupts(s.stage) && w.otherActive(pkg.Name)
+	if !w.nw.Serial || interrupts(s.stage) {
+		return false
+	}
+	if len(w.awaitQuiet) > 0 {
+		// The node is being emptied for another one, whose turn it is.
+		w.wants = true
+		return true
+	}
+	return w.otherActive(pkg.Name)
 }
 
 // mustEnd ends what runs for a package that is to start anew, and tells whether
