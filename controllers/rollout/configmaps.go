@@ -40,12 +40,12 @@ const sweepInterval = time.Minute
 // immutable ConfigMap, before any node may ask for it. invalid says what the
 // API server does not take.
 func (r *Reconciler) provideConfigMaps(ctx context.Context, nw *v1alpha1.NodeWright) (invalid string, err error) {
-	if !works(nw) {
+	if nw.DeletionTimestamp == nil && !works(nw) {
 		return "", nil
 	}
 	for _, pkg := range nw.Spec.PackageNames() {
 		p := nw.Spec.Packages[pkg]
-		if len(p.ConfigMap) == 0 {
+		if len(p.ConfigMap) == 0 || nw.DeletionTimestamp != nil && !p.CanUninstall() {
 			continue
 		}
 		err := r.provideConfigMap(ctx, nw, pkg, desiredConfigMap(nw, r.opts.Namespace, pkg, p.ConfigMap))
