@@ -41,17 +41,7 @@ func readUninstalls(keys []uninstallKey, annotations map[string]string) []plan.U
 		if err != nil {
 			continue
 		}
-		out = append(out, UninstallOf(&e))
+		out = append(out, plan.UninstallOf(&e))
 	}
 	return out
-}
-
-// UninstallOf is what a plan has to know of the entry of a package that is to be
-// taken off.
-func UninstallOf(e *nodestate.PackageStatus) plan.Uninstall {
-	begun := e.Stage == nodestate.StageUninstall || e.Stage == nodestate.StageUninstallInterrupt
-	return plan.Uninstall{
-		Package: e.Name, Failed: begun && e.State == nodestate.StateErroring,
-		Reason: e.Reason, Message: e.Message,
-	}
 }

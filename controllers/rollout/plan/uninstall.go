@@ -12,6 +12,16 @@ import (
 // uninstallHelp says what to do about an uninstall that failed for good.
 const uninstallHelp = "an uninstall failed (mend its cause and ask for a rerun, or set uninstall.enabled to false to leave the package on the host)"
 
+// UninstallOf is what a plan has to know of the entry of a package that is to be
+// taken off.
+func UninstallOf(e *nodestate.PackageStatus) Uninstall {
+	begun := e.Stage == nodestate.StageUninstall || e.Stage == nodestate.StageUninstallInterrupt
+	return Uninstall{
+		Package: e.Name, Failed: begun && e.State == nodestate.StateErroring,
+		Reason: e.Reason, Message: e.Message,
+	}
+}
+
 // failedUninstall is the first package whose uninstall has failed; nil for none.
 func (m *member) failedUninstall() *Uninstall {
 	for i := range m.Uninstalls {
