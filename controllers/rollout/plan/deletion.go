@@ -85,40 +85,53 @@ var pressing = []string{
 
 // obstruction tells what keeps a node from being clean. An uninstall that goes
 // on, or waits for its turn, is none, however long it takes.
-func (p *planner) obstruction(m *member, late bool) (obstruction, bool) {
-	is := func(reason, help string, d Detail) (obstruction, bool) { return obstruction{reason, help, d}, true }
+func (p *planner) obstruction(m *member, late bool) (o obstruction, yes bool) {
 	uninstalls := len(m.Uninstalls) > 0
-	switch {
-	case len(m.Unreadable) > 0:
-		return is(v1alpha1.ReasonMalformed, fmt.Sprintf(
+	if len(m.Unreadable) > 0 {
+		return obstruction{v1alpha1.ReasonMalformed, fmt.Sprintf(
 			"records cannot be read, like %s on node %s: look at what is installed there, then remove the annotation", m.Unreadable[0], m.Name),
-			Detail{Reason: v1alpha1.ReasonMalformed, Message: unreadableMessage(m)})
-	case uninstalls && m.Ignored:
-		return is(v1alpha1.ReasonIgnored, fmt.Sprintf("packages are uninstalled once the label %s is gone", v1alpha1.LabelIgnore),
-			Detail{Package: m.Uninstalls[0].Package, Reason: v1alpha1.ReasonIgnored, Message: "the node is ignored, so packages stay on it"})
-	case m.failedUninstall() != nil:
-		return is(v1alpha1.ReasonUninstallFailed, uninstallHelp, uninstallDetail(m))
-	case uninstalls && p.nw.Disabled():
-		return is(v1alpha1.ReasonDisabled, "packages are uninstalled once the annotation that disables the NodeWright is gone",
-			Detail{Package: m.Uninstalls[0].Package, Reason: v1alpha1.ReasonDisabled})
-	case uninstalls && p.nw.Paused():
-		return is(v1alpha1.ReasonPaused, "packages are uninstalled once the annotation that pauses the NodeWright is gone",
-			Detail{Package: m.Uninstalls[0].Package, Reason: v1alpha1.ReasonPaused})
-	case m.drainBlocked():
-		return is(v1alpha1.ReasonDrainBlocked, "pods cannot be evicted on "+m.Name+": "+m.slotMessage(), slotDetail(m))
-	case uninstalls && m.Ready == corev1.ConditionUnknown:
-		return is(v1alpha1.ReasonNodesNotReady, "packages are uninstalled once the kubelet reports again; a node that is deleted is not waited for",
-			Detail{Reason: ReasonNodeUnreachable, Message: "the Ready condition of the node is Unknown"})
-	case m.wants && m.obstacle == "" && p.usedUp():
-		return is(v1alpha1.ReasonBudgetUsedUp, p.usedUpMessage(), Detail{Reason: v1alpha1.ReasonBudgetUsedUp})
-	case !late || uninstalls && p.proceeds(m):
+			Detail{Reason: v1alpha1.ReasonMalformed, Message: unreadableMessage(m)}}, true
+	}
+	if uninstalls {
+		if o := p.uninstallObstruction(m); o.reason != "" {
+			return o, true
+		}
+	}
+	if !late || uninstalls && p.proceeds(m) {
 		return obstruction{}, false
 	}
 	d := Detail{Reason: notCleanReason(m), Message: "records of the NodeWright are still on the node"}
 	if uninstalls {
 		d = blockedDetail(m)
 	}
-	return is(v1alpha1.ReasonNodesBlocked, "a stage that still runs ends first", d)
+	return obstruction{v1alpha1.ReasonNodesBlocked, "a stage that still runs ends first", d}, true
+}
+
+// uninstallObstruction is what keeps packages on a node until somebody mends it;
+// without reason if nothing does.
+func (p *planner) uninstallObstruction(m *member) obstruction {
+	pkg := m.Uninstalls[0].Package
+	switch {
+	case m.Ignored:
+		return obstruction{v1alpha1.ReasonIgnored, fmt.Sprintf("packages are uninstalled once the label %s is gone", v1alpha1.LabelIgnore),
+			Detail{Package: pkg, Reason: v1alpha1.ReasonIgnored, Message: "the node is ignored, so packages stay on it"}}
+	case m.failedUninstall() != nil:
+		return obstruction{v1alpha1.ReasonUninstallFailed, uninstallHelp, uninstallDetail(m)}
+	case p.nw.Disabled():
+		return obstruction{v1alpha1.ReasonDisabled, "packages are uninstalled once the annotation that disables the NodeWright is gone",
+			Detail{Package: pkg, Reason: v1alpha1.ReasonDisabled}}
+	case p.nw.Paused():
+		return obstruction{v1alpha1.ReasonPaused, "packages are uninstalled once the annotation that pauses the NodeWright is gone",
+			Detail{Package: pkg, Reason: v1alpha1.ReasonPaused}}
+	case m.drainBlocked():
+		return obstruction{v1alpha1.ReasonDrainBlocked, "pods cannot be evicted on " + m.Name + ": " + m.slotMessage(), slotDetail(m)}
+	case m.Ready == corev1.ConditionUnknown:
+		return obstruction{v1alpha1.ReasonNodesNotReady, "packages are uninstalled once the kubelet reports again; a node that is deleted is not waited for",
+			Detail{Reason: ReasonNodeUnreachable, Message: "the Ready condition of the node is Unknown"}}
+	case m.wants && m.obstacle == "" && p.usedUp():
+		return obstruction{v1alpha1.ReasonBudgetUsedUp, p.usedUpMessage(), Detail{Reason: v1alpha1.ReasonBudgetUsedUp}}
+	}
+	return obstruction{}
 }
 
 // proceeds tells whether an uninstall goes on, or waits for its turn.

@@ -49,10 +49,11 @@ func (p *planner) classify(n *Node) member {
 	m.complete = m.active && !m.slot && p.ours(n.Batch) && n.Word == nodestate.StatusComplete
 	m.free = p.free(n)
 	m.counts = !m.free && (m.slot || m.disturbs())
-	if m.worksOn && (!m.complete || p.deleting()) {
+	open := m.worksOn && (!m.complete || p.deleting())
+	if open {
 		m.obstacle = p.obstacle(n)
 	}
-	m.wants = m.worksOn && !m.slot && (!m.complete || p.deleting()) && (!p.ours(n.Batch) || retryWanted(n))
+	m.wants = open && !m.slot && (!p.ours(n.Batch) || retryWanted(n))
 	return m
 }
 
@@ -84,6 +85,14 @@ func (m *member) waits() string {
 	}
 	return m.slotReason()
 }
+
+// heldUp tells whether something outside of the packages holds the node up.
+func (m *member) heldUp() bool {
+	return m.obstacle != "" || m.word() == nodestate.StatusBlocked || m.waits() != ""
+}
+
+// getsOn tells whether the node is at work and takes long for a known reason.
+func (m *member) getsOn() bool { return m.struggles() || m.draining() }
 
 // draining tells whether the node is being emptied, and gets on with it.
 func (m *member) draining() bool { return m.slotReason() == nodestate.SlotDraining }

@@ -111,7 +111,7 @@ func unreadableMessage(m *member) string {
 
 // findProblems names the nodes that need a look.
 func (p *planner) findProblems() {
-	var erroring, blocked, drainBlocked, failed, struggling, ignored, unreadable []*member
+	var erroring, blocked, drainBlocked, struggling, ignored, unreadable []*member
 	// What holds all nodes is said of the NodeWright, and not of each of them.
 	heldAll := p.held != "" || p.in.Invalid != ""
 	for i := range p.members {
@@ -125,13 +125,10 @@ func (p *planner) findProblems() {
 		case m.word() == nodestate.StatusErroring:
 			erroring = append(erroring, m)
 		case heldAll:
-		case m.obstacle != "" || m.word() == nodestate.StatusBlocked || m.waits() != "":
+		case m.heldUp():
 			blocked = append(blocked, m)
-		case m.struggles(), m.draining():
+		case m.getsOn():
 			struggling = append(struggling, m)
-		}
-		if !m.Ignored && m.failedUninstall() != nil {
-			failed = append(failed, m)
 		}
 		if len(m.Unreadable) > 0 || m.active && m.Word == nodestate.StatusUnknown {
 			unreadable = append(unreadable, m)
@@ -143,7 +140,7 @@ func (p *planner) findProblems() {
 		return Detail{Package: m.Detail.Package, Reason: cmp.Or(m.Detail.Reason, m.slotReason()), Message: cmp.Or(m.Detail.Message, m.slotMessage())}
 	})
 	p.problem(v1alpha1.ConditionDrainBlocked, drainBlocked, slotDetail)
-	p.problem(v1alpha1.ConditionUninstallFailed, failed, uninstallDetail)
+	p.problem(v1alpha1.ConditionUninstallFailed, p.failedUninstalls(), uninstallDetail)
 	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
 	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
 	p.problem(v1alpha1.ConditionNodesIgnored, ignored, func(*member) Detail { return Detail{} })
@@ -170,9 +167,15 @@ func blockedDetail(m *member) Detail {
 	case v1alpha1.ReasonMalformed:
 		return Detail{Reason: m.obstacle, Message: "the grant on the node cannot be read"}
 	}
-	switch {
-	case m.waits() != "" && m.slotMessage() != "":
+	if m.waits() != "" && m.slotMessage() != "" {
 		return slotDetail(m)
+	}
+	return waitDetail(m)
+}
+
+// waitDetail is for a node that says no more than a reason.
+func waitDetail(m *member) Detail {
+	switch {
 	case m.waits() == nodestate.SlotExecutorNotEnded:
 		return Detail{Reason: m.waits(), Message: "a Job or pod of a former node of this name, or a pod without its Job, has not ended; " +
 			"the next stage starts when it has: see kubectl get pods in the operator's namespace"}

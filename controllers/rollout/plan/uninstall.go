@@ -32,6 +32,17 @@ func (m *member) failedUninstall() *Uninstall {
 	return nil
 }
 
+// failedUninstalls are the nodes on which an uninstall has failed.
+func (p *planner) failedUninstalls() []*member {
+	var out []*member
+	for i := range p.members {
+		if m := &p.members[i]; !m.Ignored && m.failedUninstall() != nil {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 func uninstallDetail(m *member) Detail {
 	u := m.failedUninstall()
 	return Detail{Package: u.Package, Reason: u.Reason, Message: u.Message}

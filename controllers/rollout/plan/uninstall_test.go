@@ -94,7 +94,7 @@ func TestUninstallBlocksDeletion(t *testing.T) {
 			n.Uninstalls[0].Failed, n.Uninstalls[0].Reason = true, "ExitCode"
 			n.Word, n.Slot.Reason = nodestate.StatusErroring, "Erroring"
 		}, v1alpha1.ReasonUninstallFailed, "n01 (driver: ExitCode)", false},
-		"drain": {func(w *world, n *Node) {
+		"drain": {func(w *world, _ *Node) {
 			w.pass()
 			w.says("n01", nodestate.SlotDrainBlocked, "pod a/b")
 		}, v1alpha1.ReasonDrainBlocked, "pod a/b", false},
