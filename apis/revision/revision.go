@@ -31,11 +31,31 @@ var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPaddin
 // leaves what is complete alone and does not change the revision.
 //
 // Versions count as text, since the text is the tag of the image.
+//
+// A package that is to be uninstalled counts as well. A NodeWright without one
+// has the hash that it always had; one with any is hashed under another kind,
+// with one more text for each package, so that no two NodeWrights are the same
+// list of texts.
 func Of(nw *v1alpha1.NodeWright) string {
-	d := newDigest("rollout")
+	uninstalls := false
+	for _, p := range nw.Spec.Packages {
+		uninstalls = uninstalls || p.Uninstalls()
+	}
+	kind := "rollout"
+	if uninstalls {
+		kind = "rollout with uninstall"
+	}
+	d := newDigest(kind)
 	for _, name := range slices.Sorted(maps.Keys(nw.Spec.Packages)) {
 		p := nw.Spec.Packages[name]
 		d.add(name, p.Version, p.ContainerSHA, p.Image, ConfigHash(p.ConfigMap))
+		switch {
+		case !uninstalls:
+		case p.Uninstalls():
+			d.add("uninstall")
+		default:
+			d.add("")
+		}
 	}
 	return d.sum()
 }

@@ -78,6 +78,7 @@ func TestOf(t *testing.T) {
 		"stage timeout":     {edit(func(p *v1alpha1.Package) { p.StageTimeout = &metav1.Duration{Duration: time.Minute} }), false},
 		"graceful shutdown": {edit(func(p *v1alpha1.Package) { p.GracefulShutdown = &metav1.Duration{Duration: time.Minute} }), false},
 		"uninstall":         {edit(func(p *v1alpha1.Package) { p.Uninstall = &v1alpha1.Uninstall{Enabled: true} }), false},
+		"uninstall now":     {edit(func(p *v1alpha1.Package) { p.Uninstall = &v1alpha1.Uninstall{Enabled: true, Apply: true} }), true},
 		"config again":      {edit(func(p *v1alpha1.Package) { p.ConfigMap = map[string]string{"b.conf": "y", "a.conf": "x"} }), false},
 		"budget": {func(nw *v1alpha1.NodeWright) {
 			nw.Spec.InterruptionBudget = &v1alpha1.InterruptionBudget{Count: ptr.To[int32](3)}
@@ -186,5 +187,27 @@ func TestConfigMapNameCoversItsArguments(t *testing.T) {
 			t.Errorf("%v and %v have the same name %s", a, other, name)
 		}
 		names[name] = a
+	}
+}
+
+// What is uninstalled can be told from any other set of packages, also where
+// texts look like the mark of an uninstall.
+func TestOfTellsUninstallsApart(t *testing.T) {
+	now := &v1alpha1.Uninstall{Enabled: true, Apply: true}
+	seen := map[string]string{}
+	for name, packages := range map[string]map[string]v1alpha1.Package{
+		"none":         {"driver": {Version: "1"}, "uninstall": {}},
+		"first":        {"driver": {Version: "1", Uninstall: now}, "uninstall": {}},
+		"second":       {"driver": {Version: "1"}, "uninstall": {Uninstall: now}},
+		"both":         {"driver": {Version: "1", Uninstall: now}, "uninstall": {Uninstall: now}},
+		"alone":        {"driver": {Version: "1", Uninstall: now}},
+		"no version":   {"driver": {Uninstall: now}},
+		"mark as text": {"driver": {Version: "1", Image: "uninstall"}},
+	} {
+		got := Of(&v1alpha1.NodeWright{Spec: v1alpha1.NodeWrightSpec{Packages: packages}})
+		if other, ok := seen[got]; ok {
+			t.Errorf("%s and %s have the same revision", name, other)
+		}
+		seen[got] = name
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,12 +41,15 @@ const sweepInterval = time.Minute
 // immutable ConfigMap, before any node may ask for it. invalid says what the
 // API server does not take.
 func (r *Reconciler) provideConfigMaps(ctx context.Context, nw *v1alpha1.NodeWright) (invalid string, err error) {
-	if !works(nw) {
+	// An uninstall needs its configMap as well. A deletion in the foreground takes
+	// ConfigMaps away at once, whenever they come back.
+	foreground := slices.Contains(nw.Finalizers, metav1.FinalizerDeleteDependents)
+	if nw.DeletionTimestamp == nil && !works(nw) || nw.DeletionTimestamp != nil && foreground {
 		return "", nil
 	}
 	for _, pkg := range nw.Spec.PackageNames() {
 		p := nw.Spec.Packages[pkg]
-		if len(p.ConfigMap) == 0 {
+		if len(p.ConfigMap) == 0 || nw.DeletionTimestamp != nil && !p.CanUninstall() {
 			continue
 		}
 		err := r.provideConfigMap(ctx, nw, pkg, desiredConfigMap(nw, r.opts.Namespace, pkg, p.ConfigMap))

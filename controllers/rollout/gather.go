@@ -58,7 +58,7 @@ func (r *Reconciler) listNodes(ctx context.Context) ([]corev1.Node, error) {
 // collect adds the nodes that the NodeWright selects or has keys on to the
 // input. It returns them in the same order.
 func collect(nodes []corev1.Node, nw *v1alpha1.NodeWright, selector labels.Selector, mem *nodeWrightMemory, in *plan.Input) []*corev1.Node {
-	read := newReader(nw.Name)
+	read, uninstalls := newReader(nw.Name), uninstallKeys(nw)
 	in.Nodes = make([]plan.Node, 0, len(nodes))
 	found := make([]*corev1.Node, 0, len(nodes))
 	seen := make(map[types.UID]bool, len(mem.grants))
@@ -73,6 +73,7 @@ func collect(nodes []corev1.Node, nw *v1alpha1.NodeWright, selector labels.Selec
 		if !n.Selected && !granted && !n.Remains && !read.hasBatch(node.Annotations) {
 			continue
 		}
+		n.Uninstalls = readUninstalls(uninstalls, node.Annotations)
 		n.Ignored = v1alpha1.NodeIgnored(node.Labels)
 		n.Ready = readiness(node)
 		read.read(node.Annotations, &n)
@@ -80,7 +81,7 @@ func collect(nodes []corev1.Node, nw *v1alpha1.NodeWright, selector labels.Selec
 			if shows(node, own.seq) {
 				delete(mem.grants, node.UID)
 			} else {
-				n.Batch, n.BatchUnreadable = &own.batch, false
+				n.Batch, n.BatchUnreadable, n.Pending = &own.batch, false, true
 			}
 		}
 		if order, ok := mem.promised[node.UID]; ok {

@@ -16,7 +16,7 @@ func (r *Reconciler) noteTaints(nw *v1alpha1.NodeWright, in *plan.Input, found [
 	}
 	for i := range in.Nodes {
 		taints := found[i].Spec.Taints
-		if n := &in.Nodes[i]; n.Selected && len(taints) > 0 {
+		if n := &in.Nodes[i]; (n.Selected || len(n.Uninstalls) > 0) && len(taints) > 0 {
 			n.Gated, n.Created = gated(taints, configured), found[i].CreationTimestamp.Time
 			n.Intolerable = r.opts.Intolerable(nw, taints)
 		}

@@ -190,7 +190,11 @@ func keysChanged(before, after *corev1.Node, nw *v1alpha1.NodeWright) bool {
 		return !maps.Equal(before.Annotations, after.Annotations)
 	}
 	k := keysOf(nw.Name)
-	for _, key := range k.all() {
+	all := k.all()
+	for _, u := range uninstallKeys(nw) {
+		all = append(all, u.name)
+	}
+	for _, key := range all {
 		old, had := before.Annotations[key]
 		now, has := after.Annotations[key]
 		if had != has || old != now {

@@ -176,6 +176,12 @@ func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Reco
 	_, status := rec.Status[nw.Name]
 	n.Remains = len(n.Unreadable) > 0 || status || n.Slot != nil || hasRef(rec.Packages, nw.Name) ||
 		hasRef(rec.JobReports, nw.Name) || hasRef(rec.PodReports, nw.Name)
+	for _, name := range nw.Spec.PackageNames() {
+		pkg := nw.Spec.Packages[name]
+		if e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]; ok && pkg.CanUninstall() {
+			n.Uninstalls = append(n.Uninstalls, plan.UninstallOf(&e))
+		}
+	}
 	return n
 }
 

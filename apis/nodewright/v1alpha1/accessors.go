@@ -38,6 +38,12 @@ func (s *NodeWrightSpec) PackageNames() []string {
 // its configMap changes.
 func (p *Package) Interrupts() bool { return p.Interrupt != nil || len(p.ConfigInterrupts) > 0 }
 
+// CanUninstall tells whether the package has an uninstall stage.
+func (p *Package) CanUninstall() bool { return p.Uninstall != nil && p.Uninstall.Enabled }
+
+// Uninstalls tells whether the package is to be taken off the nodes now.
+func (p *Package) Uninstalls() bool { return p.CanUninstall() && p.Uninstall.Apply }
+
 // StageTimeoutOf is the bound of one attempt of a stage of the package: the
 // package's own, else the NodeWright's, else fallback. 0 means no time bound.
 func (s *NodeWrightSpec) StageTimeoutOf(pkg string, fallback time.Duration) time.Duration {

@@ -78,6 +78,14 @@ const (
 	ReasonIgnored = "Ignored"
 	// ReasonDeleting: the NodeWright is being deleted.
 	ReasonDeleting = "Deleting"
+	// ReasonDrainBlocked: pods on nodes cannot be evicted.
+	ReasonDrainBlocked = "DrainBlocked"
+	// ReasonUninstalling: packages are taken off nodes.
+	ReasonUninstalling = "Uninstalling"
+	// ReasonUninstallFailed: a package cannot be taken off a node.
+	ReasonUninstallFailed = "UninstallFailed"
+	// ReasonNothingToUninstall: what is to be taken off is on no node.
+	ReasonNothingToUninstall = "NothingToUninstall"
 	// ReasonResolved: what the condition says is no longer so.
 	ReasonResolved = "Resolved"
 )

@@ -32,6 +32,18 @@ func (p *planner) countDefault() compartment {
 		c.complete += one(m.complete)
 	}
 	c.ceiling = Ceiling(&p.nw.Spec, c.matched)
+	if p.deleting() {
+		workOn := 0
+		for i := range p.members {
+			workOn += one(p.members[i].worksOn)
+		}
+		c.ceiling = Ceiling(&p.nw.Spec, workOn)
+		if p.held != "" {
+			// What the spec allows is not known: one node at a time is always right,
+			// unless it allows none.
+			c.ceiling = min(c.ceiling, 1)
+		}
+	}
 	return c
 }
 

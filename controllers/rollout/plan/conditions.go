@@ -20,6 +20,7 @@ func Conditions() []string {
 		v1alpha1.ConditionBlocked, v1alpha1.ConditionDeletionBlocked,
 		v1alpha1.ConditionNodeStateMalformed, v1alpha1.ConditionNodesIgnored,
 		v1alpha1.ConditionTaintNotTolerable, v1alpha1.ConditionNodesGated,
+		v1alpha1.ConditionDrainBlocked, v1alpha1.ConditionUninstallInProgress, v1alpha1.ConditionUninstallFailed,
 	}
 }
 
@@ -46,9 +47,16 @@ func (p *planner) conditions(at standing) {
 	if reason, message := p.blocked(at); reason != "" {
 		p.set(v1alpha1.ConditionBlocked, true, reason, message)
 	}
+	p.uninstallInProgress(at)
 	for i := range p.out.Status.Problems {
 		problem := &p.out.Status.Problems[i]
 		switch problem.Type {
+		case v1alpha1.ConditionDrainBlocked:
+			p.set(problem.Type, true, v1alpha1.ReasonDrainBlocked, withFirst(fmt.Sprintf("pods cannot be evicted on %s: %s",
+				nodes(int(problem.Count)), listNames(problem)), problem))
+		case v1alpha1.ConditionUninstallFailed:
+			p.set(problem.Type, true, v1alpha1.ReasonUninstallFailed, withFirst(fmt.Sprintf("%s on %s: %s",
+				uninstallHelp, nodes(int(problem.Count)), listNames(problem)), problem))
 		case v1alpha1.ConditionNodesIgnored:
 			p.set(problem.Type, true, v1alpha1.ReasonIgnored, fmt.Sprintf("%s left out for the label %s: %s",
 				areNodes(int(problem.Count)), v1alpha1.LabelIgnore, listNames(problem)))
@@ -94,11 +102,15 @@ func (p *planner) blockedReason() (reason, message string) {
 			reason = v1alpha1.ReasonNodesBlocked
 		}
 	}
-	message = fmt.Sprintf("%s held up: %s", areNodes(int(problem.Count)), listNames(problem))
+	return reason, withFirst(fmt.Sprintf("%s held up: %s", areNodes(int(problem.Count)), listNames(problem)), problem)
+}
+
+// withFirst adds what the first node of a problem says.
+func withFirst(message string, problem *v1alpha1.Problem) string {
 	if first := problem.Nodes[0]; first.Message != "" {
 		message += "; on " + first.Name + ": " + first.Message
 	}
-	return reason, message
+	return message
 }
 
 // finishConditions gives conditions their times: what keeps its status keeps
@@ -135,6 +147,13 @@ func (p *planner) findEvents() {
 		case v1alpha1.ReasonNotSupported, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonBudgetUsedUp:
 			p.out.Events = append(p.out.Events, Event{Warning: true, Reason: c.Reason, Message: c.Message})
 		}
+	}
+	p.tellWaits()
+	if c := p.became(v1alpha1.ConditionDrainBlocked); c != nil && !p.deleting() {
+		p.out.Events = append(p.out.Events, Event{Warning: true, Reason: c.Type, Message: c.Message})
+	}
+	if c := p.became(v1alpha1.ConditionUninstallFailed); c != nil && !p.deleting() {
+		p.out.Events = append(p.out.Events, Event{Warning: true, Reason: c.Type, Message: c.Message})
 	}
 	kind := v1alpha1.ConditionNodeStateMalformed
 	if p.nw.DeletionTimestamp != nil {

@@ -16,7 +16,7 @@ func (p *planner) grant() {
 	if p.stopped() {
 		return
 	}
-	for _, m := range p.byOrder(func(m *member) bool { return m.active && m.slot && m.Batch != nil && !p.ours(m.Batch) }) {
+	for _, m := range p.byOrder(func(m *member) bool { return m.worksOn && m.slot && m.Batch != nil && !p.ours(m.Batch) }) {
 		p.add(m, m.Batch.Order)
 	}
 	c := &p.compartment

@@ -71,6 +71,22 @@ type Node struct {
 	// Remains says, while the NodeWright is being deleted, that keys of other
 	// controllers are still on the node.
 	Remains bool
+	// Pending says that Batch is a grant that the cache does not show yet.
+	Pending bool
+	// Uninstalls are the packages on the node that are to be taken off, sorted by
+	// name: those that the spec says, or all that can be while the NodeWright is
+	// being deleted.
+	Uninstalls []Uninstall
+}
+
+// Uninstall is a package on a node that is to be taken off it.
+type Uninstall struct {
+	Package string
+	// Failed says that the uninstall has failed for good.
+	Failed bool
+	// Reason and Message are those of the entry.
+	Reason  string
+	Message string
 }
 
 // Detail says what is wrong on a node.

@@ -20,6 +20,9 @@ type member struct {
 	*Node
 	// active: selected and not ignored.
 	active bool
+	// worksOn: slots are granted for it: active, or, while the NodeWright is being
+	// deleted, with something to uninstall and not ignored.
+	worksOn bool
 	// slot: a slot is in use.
 	slot bool
 	// complete for the present revision.
@@ -36,21 +39,28 @@ type member struct {
 
 func (p *planner) classify(n *Node) member {
 	m := member{Node: n, active: n.Selected && !n.Ignored, slot: slotInUse(n)}
+	m.worksOn = m.active
+	if p.deleting() {
+		m.worksOn = len(n.Uninstalls) > 0 && !n.Ignored
+		// A node that was cleaned does not answer a grant any more.
+		m.slot = m.slot && (n.Remains || n.Pending)
+	}
 	// A slot in use means that the word may be about an earlier revision.
 	m.complete = m.active && !m.slot && p.ours(n.Batch) && n.Word == nodestate.StatusComplete
 	m.free = p.free(n)
 	m.counts = !m.free && (m.slot || m.disturbs())
-	if m.active && !m.complete {
+	open := m.worksOn && (!m.complete || p.deleting())
+	if open {
 		m.obstacle = p.obstacle(n)
 	}
-	m.wants = m.active && !m.slot && !m.complete && (!p.ours(n.Batch) || retryWanted(n))
+	m.wants = open && !m.slot && (!p.ours(n.Batch) || retryWanted(n))
 	return m
 }
 
 // disturbs tells whether a node without a slot is not fit for workloads on account
 // of the NodeWright.
 func (m *member) disturbs() bool {
-	return m.active && !m.complete && (m.Word == nodestate.StatusErroring || m.Cordoned)
+	return (m.active || m.worksOn) && !m.complete && (m.Word == nodestate.StatusErroring || m.Cordoned)
 }
 
 func slotInUse(n *Node) bool {
@@ -70,10 +80,31 @@ func retryWanted(n *Node) bool {
 // waits is what holds up a node that works and does not pass by itself, as the
 // node says; empty if nothing does.
 func (m *member) waits() string {
-	if m.struggles() {
+	if m.struggles() || m.draining() || m.drainBlocked() {
 		return ""
 	}
 	return m.slotReason()
+}
+
+// heldUp tells whether something outside of the packages holds the node up.
+func (m *member) heldUp() bool {
+	return m.obstacle != "" || m.word() == nodestate.StatusBlocked || m.waits() != ""
+}
+
+// getsOn tells whether the node is at work and takes long for a known reason.
+func (m *member) getsOn() bool { return m.struggles() || m.draining() }
+
+// draining tells whether the node is being emptied, and gets on with it.
+func (m *member) draining() bool { return m.slotReason() == nodestate.SlotDraining }
+
+// drainBlocked tells whether pods on the node cannot be evicted.
+func (m *member) drainBlocked() bool { return m.slotReason() == nodestate.SlotDrainBlocked }
+
+func (m *member) slotMessage() string {
+	if m.slotReason() == "" {
+		return ""
+	}
+	return m.Slot.Message
 }
 
 // struggles tells whether a stage on a node that works failed and is tried again,

@@ -60,8 +60,15 @@ func newPlanner(in Input) *planner {
 	return p
 }
 
+func (p *planner) deleting() bool { return p.nw.DeletionTimestamp != nil }
+
 // stopped tells whether no slot is granted or renewed at all.
 func (p *planner) stopped() bool {
+	if p.deleting() {
+		// What is installed comes off also where the spec cannot be carried out any
+		// more: the user could not delete the NodeWright otherwise.
+		return p.nw.Paused() || p.nw.Disabled()
+	}
 	return p.held != "" || p.in.Invalid != "" || p.nw.Paused() || p.nw.Disabled()
 }
 

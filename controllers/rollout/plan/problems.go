@@ -111,7 +111,7 @@ func unreadableMessage(m *member) string {
 
 // findProblems names the nodes that need a look.
 func (p *planner) findProblems() {
-	var erroring, blocked, struggling, ignored, unreadable []*member
+	var erroring, blocked, drainBlocked, struggling, ignored, unreadable []*member
 	// What holds all nodes is said of the NodeWright, and not of each of them.
 	heldAll := p.held != "" || p.in.Invalid != ""
 	for i := range p.members {
@@ -119,13 +119,15 @@ func (p *planner) findProblems() {
 		switch {
 		case m.Selected && m.Ignored:
 			ignored = append(ignored, m)
-		case !m.active:
+		case !m.active && !m.worksOn:
+		case m.drainBlocked():
+			drainBlocked = append(drainBlocked, m)
 		case m.word() == nodestate.StatusErroring:
 			erroring = append(erroring, m)
 		case heldAll:
-		case m.obstacle != "" || m.word() == nodestate.StatusBlocked || m.waits() != "":
+		case m.heldUp():
 			blocked = append(blocked, m)
-		case m.struggles():
+		case m.getsOn():
 			struggling = append(struggling, m)
 		}
 		if len(m.Unreadable) > 0 || m.active && m.Word == nodestate.StatusUnknown {
@@ -135,14 +137,21 @@ func (p *planner) findProblems() {
 	p.problem(v1alpha1.ConditionErroring, erroring, func(m *member) Detail { return m.Detail })
 	p.problem(v1alpha1.ConditionBlocked, blocked, blockedDetail)
 	p.problem(v1alpha1.ConditionProgressing, struggling, func(m *member) Detail {
-		return Detail{Package: m.Detail.Package, Reason: cmp.Or(m.Detail.Reason, m.slotReason()), Message: m.Detail.Message}
+		return Detail{Package: m.Detail.Package, Reason: cmp.Or(m.Detail.Reason, m.slotReason()), Message: cmp.Or(m.Detail.Message, m.slotMessage())}
 	})
+	p.problem(v1alpha1.ConditionDrainBlocked, drainBlocked, slotDetail)
+	p.problem(v1alpha1.ConditionUninstallFailed, p.failedUninstalls(), uninstallDetail)
 	p.problem(v1alpha1.ConditionTaintNotTolerable, p.intolerable(), intolerableDetail)
 	p.problem(v1alpha1.ConditionNodesGated, p.gated(), gatedDetail)
 	p.problem(v1alpha1.ConditionNodesIgnored, ignored, func(*member) Detail { return Detail{} })
 	p.problem(v1alpha1.ConditionNodeStateMalformed, unreadable, func(m *member) Detail {
 		return Detail{Package: m.Detail.Package, Reason: v1alpha1.ReasonMalformed, Message: unreadableMessage(m)}
 	})
+}
+
+// slotDetail is what the node says of its slot.
+func slotDetail(m *member) Detail {
+	return Detail{Reason: m.slotReason(), Message: m.slotMessage()}
 }
 
 func blockedDetail(m *member) Detail {
@@ -158,6 +167,14 @@ func blockedDetail(m *member) Detail {
 	case v1alpha1.ReasonMalformed:
 		return Detail{Reason: m.obstacle, Message: "the grant on the node cannot be read"}
 	}
+	if m.waits() != "" && m.slotMessage() != "" {
+		return slotDetail(m)
+	}
+	return waitDetail(m)
+}
+
+// waitDetail is for a node that says no more than a reason.
+func waitDetail(m *member) Detail {
 	switch {
 	case m.waits() == nodestate.SlotExecutorNotEnded:
 		return Detail{Reason: m.waits(), Message: "a Job or pod of a former node of this name, or a pod without its Job, has not ended; " +

@@ -41,6 +41,9 @@ func anyInput(t *rapid.T) Input {
 			Word:  rapid.SampledFrom(words).Draw(t, "word"), Cordoned: some("cordoned"), Remains: some("remains"),
 			BatchUnreadable: rapid.IntRange(0, 9).Draw(t, "unreadable") == 0,
 		}
+		if nw.DeletionTimestamp != nil && n.Remains && some("uninstalls") {
+			n.Uninstalls = []Uninstall{{Package: "driver", Failed: some("failed")}}
+		}
 		if !n.BatchUnreadable && rapid.Bool().Draw(t, "granted") {
 			n.Batch = &nodestate.Batch{
 				ID: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "id"), Order: int32(i), UID: string(nw.UID),
@@ -82,20 +85,25 @@ func TestGrantsOfAnyInput(t *testing.T) {
 		p := Compute(in)
 		byName := map[string]*Node{}
 		counting, slots, selected := 0, 0, 0
+		gone := in.NodeWright.DeletionTimestamp != nil
 		orders := map[int32]string{}
 		for i := range in.Nodes {
 			n := &in.Nodes[i]
 			byName[n.Name] = n
 			slot := n.BatchUnreadable && (n.Slot == nil || n.Slot.State == nodestate.SlotWorking) ||
 				n.Batch != nil && n.Batch.Holds(n.Slot)
+			slot = slot && (!gone || n.Remains)
 			active := n.Selected && !n.Ignored
+			if gone {
+				active = len(n.Uninstalls) > 0 && !n.Ignored
+			}
 			selected += one(active)
 			slots += one(slot)
 			if n.Batch != nil {
 				orders[n.Batch.Order] = n.Name
 			}
 			complete := !slot && n.Word == nodestate.StatusComplete && n.Batch != nil && n.Batch.Rollout == revision.Of(in.NodeWright)
-			if slot || active && !complete && (n.Word == nodestate.StatusErroring || n.Cordoned) {
+			if slot || (active || n.Selected && !n.Ignored) && !complete && (n.Word == nodestate.StatusErroring || n.Cordoned) {
 				counting++
 			}
 		}
@@ -103,7 +111,7 @@ func TestGrantsOfAnyInput(t *testing.T) {
 		newSlots := 0
 		for _, g := range p.Grants {
 			n := byName[g.Node]
-			if !n.Selected || n.Ignored || in.NodeWright.DeletionTimestamp != nil || in.NodeWright.Paused() {
+			if n.Ignored || in.NodeWright.Paused() || !gone && !n.Selected || gone && len(n.Uninstalls) == 0 {
 				t.Fatalf("node %+v gets a slot", n)
 			}
 			if owner, taken := orders[g.Batch.Order]; taken && owner != g.Node {

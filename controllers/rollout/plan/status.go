@@ -59,10 +59,10 @@ type standing struct {
 
 func (p *planner) standing() standing {
 	c, n := &p.compartment, &p.out.Status.Nodes
-	progress := fmt.Sprintf("%d of %s complete", c.complete, nodes(c.matched))
+	progress := fmt.Sprintf("%d of %s complete%s", c.complete, nodes(c.matched), p.absent())
 	switch {
 	case p.nw.DeletionTimestamp != nil:
-		return standing{v1alpha1.ReasonDeleting, "the records of the NodeWright are taken off the nodes; the packages stay on the hosts"}
+		return standing{v1alpha1.ReasonDeleting, p.deletionMessage()}
 	case p.held != "":
 		return standing{v1alpha1.ReasonNotSupported, p.held + p.stillRunning()}
 	case p.in.Invalid != "":
@@ -97,7 +97,19 @@ func (p *planner) struggle() string {
 	if i < 0 {
 		return ""
 	}
-	return "; a stage failed or does not start, and is tried again, on " + listNames(&p.out.Status.Problems[i])
+	drains, others := 0, 0
+	for _, n := range p.out.Status.Problems[i].Nodes {
+		drains += one(n.Reason == nodestate.SlotDraining)
+		others += one(n.Reason != nodestate.SlotDraining)
+	}
+	text := "; a stage failed or does not start, and is tried again, on "
+	switch {
+	case others == 0:
+		text = "; being drained: "
+	case drains > 0:
+		text = "; being drained, or a stage failed or does not start, and is tried again, on "
+	}
+	return text + listNames(&p.out.Status.Problems[i])
 }
 
 // stillRunning says what goes on although no stage is started any more.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
@@ -340,90 +339,5 @@ func TestStatusIsBounded(t *testing.T) {
 	}
 	if len(p.Status.Problems) != 4 {
 		t.Errorf("status has %d problems, want 4", len(p.Status.Problems))
-	}
-}
-
-// A node on which a stage is tried again is at work, and named as the reason why
-// the rollout takes long.
-func TestStrugglingNodesAreNamed(t *testing.T) {
-	for reason, detail := range map[string]Detail{
-		nodestate.SlotBackOff:        {Package: "driver", Reason: "BackOff", Message: "next attempt at noon"},
-		nodestate.SlotPodNotStarting: {},
-	} {
-		w := newWorld(t, nodeWright(), "n01", "n02")
-		w.pass()
-		n := w.nodes["n01"]
-		n.Slot = &nodestate.Slot{ID: n.Batch.ID, NodeWright: w.nw.Name, State: nodestate.SlotWorking, Reason: reason}
-		n.Word, n.Detail = nodestate.StatusInProgress, detail
-		p := w.pass()
-		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgressing)
-		if !strings.Contains(c.Message, "tried again, on n01 (") || !strings.Contains(c.Message, reason) || strings.Contains(c.Message, "n02") {
-			t.Errorf("%s: Progressing says %q, want n01 and the reason", reason, c.Message)
-		}
-		want := v1alpha1.ProblemNode{Name: "n01", Package: detail.Package, Reason: reason, Message: detail.Message}
-		if len(p.Status.Problems) != 1 || p.Status.Problems[0].Nodes[0] != want {
-			t.Errorf("%s: problems %+v, want %+v", reason, p.Status.Problems, want)
-		}
-		if meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionBlocked) {
-			t.Errorf("%s: the node counts as blocked", reason)
-		}
-		n.Slot.Reason = ""
-		c = meta.FindStatusCondition(w.pass().Status.Conditions, v1alpha1.ConditionProgressing)
-		if strings.Contains(c.Message, "n01") {
-			t.Errorf("%s is over, and Progressing says %q", reason, c.Message)
-		}
-	}
-}
-
-// What a node itself says of its slot is shown where nothing else explains why
-// it does not go on.
-func TestReasonsOfSlotsAreShown(t *testing.T) {
-	slot := func(state nodestate.SlotState, reason string) func(*world) {
-		return func(w *world) {
-			n := w.nodes["n01"]
-			n.Slot = &nodestate.Slot{ID: n.Batch.ID, NodeWright: w.nw.Name, State: state, Reason: reason}
-			n.Word = nodestate.StatusInProgress
-			if state == nodestate.SlotReleased {
-				n.Word = nodestate.StatusBlocked
-			}
-		}
-	}
-	for name, tc := range map[string]struct {
-		change func(*world)
-		// want is the reason that the node is named with; empty for none.
-		want string
-	}{
-		"works":                     {change: slot(nodestate.SlotWorking, "")},
-		"waits for an executor":     {change: slot(nodestate.SlotWorking, nodestate.SlotExecutorNotEnded), want: nodestate.SlotExecutorNotEnded},
-		"waits for a suspended Job": {change: slot(nodestate.SlotWorking, nodestate.SlotJobSuspended), want: nodestate.SlotJobSuspended},
-		"waits for a paused Job":    {change: slot(nodestate.SlotWorking, nodestate.SlotJobHeld), want: nodestate.SlotJobHeld},
-		"tries again":               {change: slot(nodestate.SlotWorking, nodestate.SlotBackOff)},
-		"does not start yet":        {change: slot(nodestate.SlotWorking, nodestate.SlotPodNotStarting)},
-		"gave up for a dependency":  {change: slot(nodestate.SlotReleased, nodestate.SlotNoPath), want: nodestate.SlotNoPath},
-		"gave up for something new": {change: slot(nodestate.SlotReleased, "Whatever"), want: "Whatever"},
-		"the entry says more": {want: "ImagePullBackOff", change: func(w *world) {
-			slot(nodestate.SlotReleased, nodestate.SlotNoPath)(w)
-			w.nodes["n01"].Detail = Detail{Package: "driver", Reason: "ImagePullBackOff", Message: "no such image"}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nodeWright(), "n01")
-			w.pass()
-			tc.change(w)
-			p := w.pass()
-			got := ""
-			for _, problem := range p.Status.Problems {
-				if problem.Type == v1alpha1.ConditionBlocked {
-					got = problem.Nodes[0].Reason
-				}
-			}
-			if got != tc.want {
-				t.Errorf("node is named as blocked for %q, want %q", got, tc.want)
-			}
-			blocked := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionBlocked)
-			if shown := blocked != nil && blocked.Status == metav1.ConditionTrue && strings.Contains(blocked.Message, tc.want); shown != (tc.want != "") {
-				t.Errorf("condition %+v, want %q in it", blocked, tc.want)
-			}
-		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 // known only where the NodeWright itself has to be complete before the taint goes:
 // once it is, the taint does not stay.
 func (p *planner) free(n *Node) bool {
-	return n.Gated != "" && n.Selected && !n.Ignored && p.nw.Spec.RuntimeRequired && n.Word != nodestate.StatusComplete
+	return !p.deleting() && n.Gated != "" && n.Selected && !n.Ignored && p.nw.Spec.RuntimeRequired && n.Word != nodestate.StatusComplete
 }
 
 // gated are nodes that wait for the NodeWright before they may run workloads.

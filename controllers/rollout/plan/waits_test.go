@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+)
+
+// A node on which a stage is tried again is at work, and named as the reason why
+// the rollout takes long.
+func TestStrugglingNodesAreNamed(t *testing.T) {
+	for reason, detail := range map[string]Detail{
+		nodestate.SlotBackOff:        {Package: "driver", Reason: "BackOff", Message: "next attempt at noon"},
+		nodestate.SlotPodNotStarting: {},
+	} {
+		w := newWorld(t, nodeWright(), "n01", "n02")
+		w.pass()
+		n := w.nodes["n01"]
+		n.Slot = &nodestate.Slot{ID: n.Batch.ID, NodeWright: w.nw.Name, State: nodestate.SlotWorking, Reason: reason}
+		n.Word, n.Detail = nodestate.StatusInProgress, detail
+		p := w.pass()
+		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgressing)
+		if !strings.Contains(c.Message, "tried again, on n01 (") || !strings.Contains(c.Message, reason) || strings.Contains(c.Message, "n02") {
+			t.Errorf("%s: Progressing says %q, want n01 and the reason", reason, c.Message)
+		}
+		want := v1alpha1.ProblemNode{Name: "n01", Package: detail.Package, Reason: reason, Message: detail.Message}
+		if len(p.Status.Problems) != 1 || p.Status.Problems[0].Nodes[0] != want {
+			t.Errorf("%s: problems %+v, want %+v", reason, p.Status.Problems, want)
+		}
+		if meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionBlocked) {
+			t.Errorf("%s: the node counts as blocked", reason)
+		}
+		n.Slot.Reason = ""
+		c = meta.FindStatusCondition(w.pass().Status.Conditions, v1alpha1.ConditionProgressing)
+		if strings.Contains(c.Message, "n01") {
+			t.Errorf("%s is over, and Progressing says %q", reason, c.Message)
+		}
+	}
+}
+
+// What a node itself says of its slot is shown where nothing else explains why
+// it does not go on.
+func TestReasonsOfSlotsAreShown(t *testing.T) {
+	slot := func(state nodestate.SlotState, reason string) func(*world) {
+		return func(w *world) {
+			n := w.nodes["n01"]
+			n.Slot = &nodestate.Slot{ID: n.Batch.ID, NodeWright: w.nw.Name, State: state, Reason: reason}
+			n.Word = nodestate.StatusInProgress
+			if state == nodestate.SlotReleased {
+				n.Word = nodestate.StatusBlocked
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*world)
+		// want is the reason that the node is named with; empty for none.
+		want string
+	}{
+		"works":                     {change: slot(nodestate.SlotWorking, "")},
+		"waits for an executor":     {change: slot(nodestate.SlotWorking, nodestate.SlotExecutorNotEnded), want: nodestate.SlotExecutorNotEnded},
+		"waits for a suspended Job": {change: slot(nodestate.SlotWorking, nodestate.SlotJobSuspended), want: nodestate.SlotJobSuspended},
+		"waits for a paused Job":    {change: slot(nodestate.SlotWorking, nodestate.SlotJobHeld), want: nodestate.SlotJobHeld},
+		"tries again":               {change: slot(nodestate.SlotWorking, nodestate.SlotBackOff)},
+		"does not start yet":        {change: slot(nodestate.SlotWorking, nodestate.SlotPodNotStarting)},
+		"gave up for a dependency":  {change: slot(nodestate.SlotReleased, nodestate.SlotNoPath), want: nodestate.SlotNoPath},
+		"gave up for something new": {change: slot(nodestate.SlotReleased, "Whatever"), want: "Whatever"},
+		"the entry says more": {want: "ImagePullBackOff", change: func(w *world) {
+			slot(nodestate.SlotReleased, nodestate.SlotNoPath)(w)
+			w.nodes["n01"].Detail = Detail{Package: "driver", Reason: "ImagePullBackOff", Message: "no such image"}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nodeWright(), "n01")
+			w.pass()
+			tc.change(w)
+			p := w.pass()
+			got := ""
+			for _, problem := range p.Status.Problems {
+				if problem.Type == v1alpha1.ConditionBlocked {
+					got = problem.Nodes[0].Reason
+				}
+			}
+			if got != tc.want {
+				t.Errorf("node is named as blocked for %q, want %q", got, tc.want)
+			}
+			blocked := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionBlocked)
+			if shown := blocked != nil && blocked.Status == metav1.ConditionTrue && strings.Contains(blocked.Message, tc.want); shown != (tc.want != "") {
+				t.Errorf("condition %+v, want %q in it", blocked, tc.want)
+			}
+		})
+	}
+}
+
+// says lets a node at work say what it waits for.
+func (w *world) says(name, reason, message string) {
+	w.work(name)
+	n := w.nodes[name]
+	n.Slot.Reason, n.Slot.Message = reason, message
+}
+
+func TestDrainBlocked(t *testing.T) {
+	t.Run("DR-26", func(t *testing.T) {
+		w := newWorld(t, nodeWright(), names(2)...)
+		w.pass()
+		w.says("n02", nodestate.SlotDrainBlocked, "pod a/b is kept by PodDisruptionBudget b")
+		p := w.pass()
+		c := condition(t, &p, v1alpha1.ConditionDrainBlocked)
+		if c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "n02") || !strings.Contains(c.Message, "PodDisruptionBudget b") {
+			t.Errorf("condition %+v, want the node, its pod and the budget", c)
+		}
+		if len(p.Status.Problems) != 1 || p.Status.Problems[0].Type != v1alpha1.ConditionDrainBlocked {
+			t.Errorf("problems %+v", p.Status.Problems)
+		}
+		if again := w.pass(); len(p.Events) != 1 || len(again.Events) != 0 {
+			t.Errorf("events %+v, then %+v; want one", p.Events, again.Events)
+		}
+		w.complete("n02")
+		p = w.pass()
+		if c := condition(t, &p, v1alpha1.ConditionDrainBlocked); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonResolved {
+			t.Errorf("condition %+v after the drain", c)
+		}
+	})
+}
+
+func TestWaitsBeforeAnInterruptAreToldOnce(t *testing.T) {
+	for _, reason := range []string{
+		nodestate.SlotNonInterruptPods, nodestate.SlotLastReplica, nodestate.SlotInterruptWaits, nodestate.SlotNoBootID,
+	} {
+		t.Run("DR-25/"+reason, func(t *testing.T) {
+			w := newWorld(t, nodeWright(), names(2)...)
+			w.pass()
+			w.nodes["n01"].Ready = "Unknown"
+			w.pass()
+			w.says("n02", reason, "pods a/b")
+			p := w.pass()
+			c := condition(t, &p, v1alpha1.ConditionBlocked)
+			if c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "n02 ("+reason+")") || !strings.Contains(c.Message, ReasonNodeUnreachable) {
+				t.Errorf("condition %+v, want what both nodes wait for", c)
+			}
+			if again := w.pass(); len(p.Events) != 1 || p.Events[0].Reason != reason || !strings.Contains(p.Events[0].Message, "pods a/b") || len(again.Events) != 0 {
+				t.Errorf("events %+v, then %+v; want one with the pods", p.Events, again.Events)
+			}
+		})
+	}
+}
+
+func TestDrainingIsProgress(t *testing.T) {
+	w := newWorld(t, nodeWright(), names(2)...)
+	w.pass()
+	w.says("n02", nodestate.SlotDraining, "3 pods end")
+	p := w.pass()
+	c := condition(t, &p, v1alpha1.ConditionProgressing)
+	if !strings.Contains(c.Message, "being drained: n02") || strings.Contains(c.Message, "failed") {
+		t.Errorf("Progressing says %q", c.Message)
+	}
+	if p.Status.Problems[0].Nodes[0].Message != "3 pods end" || hasCondition(&p, v1alpha1.ConditionBlocked) {
+		t.Errorf("problems %+v", p.Status.Problems)
+	}
+}
