@@ -51,10 +51,7 @@ func (c *checks) unexplained(nw *v1alpha1.NodeWright, node *corev1.Node, rec *no
 	}
 	switch {
 	case nw.DeletionTimestamp != nil:
-		if hasRef(rec.Packages, nw.Name) && len(rec.Malformed) == 0 {
-			return "it is deleted, and entries are left"
-		}
-		return ""
+		return c.unexplainedRest(nw, node, rec)
 	case !taking:
 		if slotInUse(rec, nw.Name) && !running {
 			return "the node is out of the rollout and keeps its slot"
@@ -62,6 +59,33 @@ func (c *checks) unexplained(nw *v1alpha1.NodeWright, node *corev1.Node, rec *no
 		return ""
 	}
 	return c.unexplainedWord(nw, node, rec)
+}
+
+// unexplainedRest is about what is left of a NodeWright that is being deleted.
+func (c *checks) unexplainedRest(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
+	_, cordoned := rec.Cordons[nw.Name]
+	switch {
+	case !hasRef(rec.Packages, nw.Name) && !cordoned, len(rec.Malformed) > 0:
+		return ""
+	case !c.toUninstall(nw, rec):
+		return "it is deleted, and entries or a cordon are left"
+	case nw.Paused(), nw.Disabled(), unreachable(node), v1alpha1.NodeIgnored(node.Labels), c.othersFirst(nw, node, rec),
+		c.erroring(nw, rec), c.usedUp(nw), c.waitsForPods(node, rec, nw.Name), c.waitsForOthers(node, rec, nw.Name):
+		return ""
+	default:
+		return "it is deleted, and is not taken off"
+	}
+}
+
+// toUninstall tells whether the node has a package of the NodeWright that can be
+// taken off.
+func (c *checks) toUninstall(nw *v1alpha1.NodeWright, rec *nodestate.Record) bool {
+	for name, pkg := range nw.Spec.Packages {
+		if _, there := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]; there && uninstalls(nw, &pkg) {
+			return true
+		}
+	}
+	return false
 }
 
 // unexplainedRun is about what has not ended.
@@ -224,9 +248,14 @@ func (c *checks) usedUp(nw *v1alpha1.NodeWright) bool {
 	for _, node := range c.w.api.nodes() {
 		rec := c.w.api.record(node)
 		active := nw.Selects(node.Labels) && !v1alpha1.NodeIgnored(node.Labels)
-		matched += one(active)
+		holds := slotInUse(rec, nw.Name)
+		if nw.DeletionTimestamp != nil {
+			active = c.toUninstall(nw, rec) && !v1alpha1.NodeIgnored(node.Labels)
+			holds = holds && active
+		}
 		_, cordoned := rec.Cordons[nw.Name]
-		counting += one(slotInUse(rec, nw.Name) || active && (cordoned || rec.Status[nw.Name] == nodestate.StatusErroring))
+		matched += one(active)
+		counting += one(holds || active && (cordoned || rec.Status[nw.Name] == nodestate.StatusErroring))
 	}
 	return counting >= rolloutplan.Ceiling(&nw.Spec, matched)
 }

@@ -143,7 +143,7 @@ func (o *operator) gatherRollout(nw *v1alpha1.NodeWright, mem *rolloutMemory) pl
 			if rec.Seq[nodestate.OwnerRollout] >= own.seq {
 				delete(mem.grants, node.UID)
 			} else {
-				n.Batch = &own.batch
+				n.Batch, n.Pending = &own.batch, true
 			}
 		}
 		in.Nodes = append(in.Nodes, n)
@@ -165,6 +165,12 @@ func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Reco
 	if s, ok := rec.Slots[nw.Name]; ok {
 		n.Slot = &s
 	}
+	for _, name := range nw.Spec.PackageNames() {
+		pkg := nw.Spec.Packages[name]
+		if e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]; ok && uninstalls(nw, &pkg) {
+			n.Uninstalls = append(n.Uninstalls, plan.UninstallOf(&e))
+		}
+	}
 	if nw.DeletionTimestamp == nil {
 		return n
 	}
@@ -176,12 +182,6 @@ func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Reco
 	_, status := rec.Status[nw.Name]
 	n.Remains = len(n.Unreadable) > 0 || status || n.Slot != nil || hasRef(rec.Packages, nw.Name) ||
 		hasRef(rec.JobReports, nw.Name) || hasRef(rec.PodReports, nw.Name)
-	for _, name := range nw.Spec.PackageNames() {
-		pkg := nw.Spec.Packages[name]
-		if e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]; ok && pkg.CanUninstall() {
-			n.Uninstalls = append(n.Uninstalls, plan.UninstallOf(&e))
-		}
-	}
 	return n
 }
 

@@ -126,6 +126,10 @@ func (c *checks) granted(in *rolloutplan.Input, p *rolloutplan.Plan, g *rolloutp
 		}
 		rec := c.w.api.record(live)
 		holds := slotInUse(rec, in.NodeWright.Name)
+		if in.NodeWright.DeletionTimestamp != nil && !n.Remains && !n.Pending {
+			// What is taken off a node is done with it.
+			holds = false
+		}
 		// An attempt may end badly on a node that was out of the rollout for a while
 		// and gave its slot back: it counts once the cache shows it.
 		told := n.Word == nodestate.StatusErroring || rec.Slots[in.NodeWright.Name].Reason == nodeplan.ReasonSlotErroring
