@@ -1,8 +1,11 @@
 package packagejob
 
 import (
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 const (
@@ -33,6 +36,15 @@ func Outcome(job *batchv1.Job) (batchv1.JobCondition, bool) {
 func Finished(job *batchv1.Job) (batchv1.JobConditionType, bool) {
 	c, ok := Outcome(job)
 	return c.Type, ok
+}
+
+// Asleep tells whether the Job is suspended and has no pods left, as the Job
+// controller says. The number of pods alone may be from before there were any.
+func Asleep(job *batchv1.Job) bool {
+	said := slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
+	})
+	return said && job.Status.Active == 0 && ptr.Deref(job.Status.Terminating, 0) == 0
 }
 
 // Recorded tells whether the Job carries the recorded mark.

@@ -227,6 +227,7 @@ func jobFacts(job *batchv1.Job) plan.Job {
 		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
 		Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend, DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
 	}
+	facts.Idle = facts.Suspended && packagejob.Asleep(job)
 	_, facts.Held = job.Annotations[packagejob.AnnotationHeld]
 	id, err := packagejob.Parse(job)
 	if err != nil || !packagejob.Owned(job.Labels) {
@@ -270,13 +271,13 @@ func (r *Reconciler) gatherExecutors(ctx context.Context, in *gathered, jobs map
 // covered tells whether the Job says all about its pods: one that runs stands
 // for them, and of one that succeeded they have ended, whatever an older cache
 // says. A failed Job may have a pod that is still ending: before Kubernetes 1.31
-// it fails first.
+// it fails first. One that is suspended says that it has none.
 func covered(job *batchv1.Job) bool {
 	if job == nil {
 		return false
 	}
 	facts := jobFacts(job)
-	return !facts.Unreadable && facts.State != plan.JobFailed
+	return !facts.Unreadable && facts.State != plan.JobFailed && !facts.Idle
 }
 
 func podEnded(pod *corev1.Pod) bool {

@@ -108,8 +108,9 @@ func (c *checks) unexplainedRun(nw *v1alpha1.NodeWright, node *corev1.Node, rec 
 func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
 	stopped := nw.Paused() || nw.Disabled()
 	held := support.Obstacle(nw) != "" || unreachable(node)
+	waits := c.waitsForPods(node, rec, nw.Name) || c.waitsForOthers(node, rec, nw.Name)
 	// Nothing keeps the node from giving its slot back.
-	free := slotInUse(rec, nw.Name) && !stopped && !held && !c.othersFirst(nw, node, rec) && !c.runsOn(node.Name, nw.Name)
+	free := slotInUse(rec, nw.Name) && !stopped && !held && !waits && !c.othersFirst(nw, node, rec) && !c.runsOn(node.Name, nw.Name)
 	for _, rule := range []struct {
 		words   []nodestate.StatusWord
 		broken  bool
@@ -121,8 +122,7 @@ func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 		{words(nodestate.StatusPaused, nodestate.StatusDisabled), !stopped, "nobody paused or disabled it"},
 		{words(nodestate.StatusUnknown), len(rec.Malformed) == 0, "everything can be read"},
 		{words(nodestate.StatusBlocked), !held && !c.othersFirst(nw, node, rec) && !c.dependencyMissing(nw, rec), "nothing blocks it"},
-		{words(nodestate.StatusInProgress), !held && !c.sleepsBehindOthers(nw, node, rec) && !c.waitsForPods(node, rec, nw.Name) &&
-			!c.waitsForOthers(node, rec, nw.Name), "in progress, and nothing happens"},
+		{words(nodestate.StatusInProgress), !held && !c.sleepsBehindOthers(nw, node, rec) && !waits, "in progress, and nothing happens"},
 		{words(nodestate.StatusWaiting, ""), !held && !stopped && !c.usedUp(nw), "it waits for nothing"},
 	} {
 		if rule.broken && slices.Contains(rule.words, rec.Status[nw.Name]) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -139,8 +140,24 @@ func (w *world) endPods(job *batchv1.Job, pods []*corev1.Pod) bool {
 	return acted
 }
 
+// tellSuspended says on a suspended Job that it has no pods left, and takes that
+// back once it goes on.
+func (w *world) tellSuspended(job *batchv1.Job, pods []*corev1.Pod) bool {
+	open := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !podEnded(p) })
+	if asleep := suspended(job) && !open; asleep == packagejob.Asleep(job) {
+		return false
+	}
+	w.api.changeJob(job.Name, func(j *batchv1.Job) {
+		j.Status.Conditions = slices.DeleteFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended })
+		if suspended(job) {
+			j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue})
+		}
+	})
+	return true
+}
+
 func (w *world) syncUnfinished(job *batchv1.Job, pods []*corev1.Pod) bool {
-	if suspended(job) && !ending(job) && w.endPods(job, pods) {
+	if suspended(job) && !ending(job) && w.endPods(job, pods) || w.tellSuspended(job, pods) {
 		return true
 	}
 	if !suspended(job) && job.Status.StartTime == nil {

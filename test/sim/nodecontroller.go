@@ -227,7 +227,7 @@ func (o *operator) covered(job *batchv1.Job) bool {
 		return false
 	}
 	facts := o.jobFacts(job)
-	return !facts.Unreadable && facts.State != plan.JobFailed
+	return !facts.Unreadable && facts.State != plan.JobFailed && !facts.Idle
 }
 
 func (o *operator) jobFacts(job *batchv1.Job) plan.Job {
@@ -235,6 +235,7 @@ func (o *operator) jobFacts(job *batchv1.Job) plan.Job {
 		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
 		DeadlineSeconds: job.Spec.ActiveDeadlineSeconds, Suspended: suspended(job),
 	}
+	facts.Idle = facts.Suspended && packagejob.Asleep(job)
 	_, facts.Held = job.Annotations[packagejob.AnnotationHeld]
 	id, err := o.w.api.identity(job)
 	facts.Identity, facts.Unreadable = id, err != nil

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +40,7 @@ func (w *world) settle(phase string) {
 		}
 		if idle > idleRounds {
 			w.log("--- at rest, but for those that look again")
+			w.logSlots()
 			return
 		}
 		at, ok := w.nextTime()
@@ -49,11 +52,23 @@ func (w *world) settle(phase string) {
 		}
 		if !ok {
 			w.log("--- at rest")
+			w.logSlots()
 			return
 		}
 		w.now = at
 	}
 	w.fail("%s, the operator does not come to rest in %d steps", phase, maxSteps)
+}
+
+// logSlots says what each node waits for.
+func (w *world) logSlots() {
+	for _, n := range w.api.nodes() {
+		rec := w.api.record(n)
+		for _, nw := range slices.Sorted(maps.Keys(rec.Slots)) {
+			s := rec.Slots[nw]
+			w.log("  %s: slot of %s %s (%s) %s, cordoned %t, workloads %v", n.Name, nw, s.State, s.Reason, s.Message, n.Spec.Unschedulable, w.workloads[n.UID])
+		}
+	}
 }
 
 // nextTime is when the next thing is due.
@@ -101,9 +116,6 @@ func (w *world) heal() {
 	}
 	w.settle("can be read again")
 	for _, nw := range w.api.nodeWrights() {
-		if nw.DeletionTimestamp != nil {
-			continue
-		}
 		w.api.changeNodeWright(nw.Name, true, func(nw *v1alpha1.NodeWright) {
 			nw.Annotations = map[string]string{}
 			s := &nw.Spec
@@ -113,6 +125,12 @@ func (w *world) heal() {
 			}
 			for i, name := range s.PackageNames() {
 				p := s.Packages[name]
+				if nw.DeletionTimestamp != nil {
+					// What is to be taken off is what is on the host.
+					p.Image, p.Env = "reg/"+name, []corev1.EnvVar{{Name: "A", Value: "repaired"}}
+					s.Packages[name] = p
+					continue
+				}
 				p.Uninstall = nil
 				p.Image, p.Version = "reg/"+name, fmt.Sprintf("9.%d.0", i)
 				s.Packages[name] = p

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/controllers/node/plan"
 )
 
@@ -257,7 +258,7 @@ func (c *checks) interruptedQuietly(id string, node *corev1.Node) {
 	}
 	for _, job := range c.w.api.jobs() {
 		other, err := c.w.api.identity(job)
-		if err == nil && other.Node == node.Name && other.JobName() != id && c.executes(job, node.Name, other.Ref()) {
+		if err == nil && other.Node == node.Name && other.JobName() != id && !packagejob.Asleep(job) && c.executes(job, node.Name, other.Ref()) {
 			c.w.fail("%s interrupts %s while %s runs", id, node.Name, job.Name)
 		}
 	}

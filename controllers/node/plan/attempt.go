@@ -159,6 +159,10 @@ func (p *planner) backoffEnds(since string, attempt int32) time.Time {
 // observeStart shows a pod that cannot start. It is not the package's failure:
 // the attempt goes on until its deadline, and heals by itself.
 func (w *work) observeStart(e nodestate.PackageStatus, job *Job) {
+	if job.Suspended && e.State == nodestate.StateErroring {
+		// It has no pod now, and nobody knows whether another one could start.
+		return
+	}
 	report, waits := w.p.in.Record.PodReports[e.Ref()]
 	if waits && report.Job != job.Name {
 		waits = false
@@ -195,6 +199,9 @@ func (w *work) ensureJob(pkg *Package) {
 	ref := w.ref(pkg.Name)
 	e, ok := w.entry(pkg.Name)
 	if !ok || w.p.malformed[ref] || e.UID != w.nw.UID || !w.unfinished(&e) || w.next(pkg).stage != "" {
+		return
+	}
+	if w.nw.Deleting && !uninstalling(e.Stage) && (!pkg.CanUninstall || !interrupting(&e)) {
 		return
 	}
 	job := w.p.jobOf(&e)

@@ -185,9 +185,10 @@ type Job struct {
 	State      JobState
 	// Deleting says that it has a deletion timestamp.
 	Deleting bool
-	// Suspended says that it has no pods until somebody resumes it; Held says that
-	// the operator suspended it.
+	// Suspended says that it gets no pods until somebody resumes it, Idle that those
+	// it had are gone. Held says that the operator suspended it.
 	Suspended bool
+	Idle      bool
 	Held      bool
 	// DeadlineSeconds is its activeDeadlineSeconds, nil for none.
 	DeadlineSeconds *int64

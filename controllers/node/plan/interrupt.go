@@ -100,6 +100,7 @@ func (w *work) startInterrupts() {
 	}
 	if other := w.p.runsAnything(); other != "" {
 		w.wait(nodestate.SlotInterruptWaits, "the interrupt of the node waits for the end of "+other)
+		w.p.holdStalled(w.nw.Name)
 		return
 	}
 	carrier, interrupt := w.carrier()
@@ -156,11 +157,51 @@ func (w *work) skip(d due, carrier string) {
 func (w *work) goesOn() bool {
 	for i := range w.nw.Packages {
 		pkg := &w.nw.Packages[i]
-		if e, ok := w.entry(pkg.Name); ok && e.State == nodestate.StateInProgress && !w.p.malformed[w.ref(pkg.Name)] {
+		e, ok := w.entry(pkg.Name)
+		if !ok || e.State != nodestate.StateInProgress || w.p.malformed[w.ref(pkg.Name)] {
+			continue
+		}
+		if job := w.p.jobOf(&e); job == nil || !job.Idle {
 			return true
 		}
 	}
 	return false
+}
+
+// holdStalled suspends Jobs whose pods cannot start, so that an image that cannot
+// be pulled holds up no interrupt. They go on once the node was interrupted.
+func (p *planner) holdStalled(nodeWright string) {
+	for i := range p.in.Jobs {
+		job := &p.in.Jobs[i]
+		if job.Unreadable || job.State != JobUnfinished || job.Suspended || job.Deleting || string(job.Identity.NodeUID) != p.in.Node.UID {
+			continue
+		}
+		e := p.out.Set.Packages[job.Identity.Ref()]
+		if e.State == nodestate.StateErroring && identityOf(&p.in.Node, &e) == job.Identity {
+			p.hold(job, true, fmt.Sprintf("its pod cannot start, and NodeWright %s interrupts the node", nodeWright))
+		}
+	}
+}
+
+// findInterruptDue tells whether a NodeWright that may go on waits to interrupt the
+// node, or does so: nothing that is suspended goes on before.
+func (p *planner) findInterruptDue() bool {
+	for i := range p.order {
+		nw := &p.order[i]
+		batch, granted := p.in.Record.Batches[nw.Name]
+		slot, answered := p.in.Record.Slots[nw.Name]
+		if nw.Paused || nw.Disabled || nw.Held != "" || !granted || answered && !batch.Holds(&slot) {
+			continue
+		}
+		for j := range nw.Packages {
+			e := p.in.Record.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: nw.Packages[j].Name}]
+			waits := e.Stage == nodestate.StageConfig || e.Stage == nodestate.StageUninstall
+			if e.Interrupt != nil && waits && e.State == nodestate.StateComplete {
+				return true
+			}
+		}
+	}
+	return len(p.interrupts) > 0
 }
 
 // runsAnything names a Job or a package with a pod that has not ended on the
@@ -168,7 +209,7 @@ func (w *work) goesOn() bool {
 func (p *planner) runsAnything() string {
 	for i := range p.in.Jobs {
 		job := &p.in.Jobs[i]
-		if job.State != JobUnfinished {
+		if job.State != JobUnfinished || job.Idle {
 			continue
 		}
 		if job.Unreadable {

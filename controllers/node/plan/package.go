@@ -135,7 +135,7 @@ func (w *work) start(pkg *Package) {
 	}
 	// What runs for an earlier spec ends before anything is waited for: what is
 	// waited for may in turn wait for its end.
-	if s.newRun && w.hold.reason == "" && w.mustEnd(ref, s.reason) {
+	if s.newRun && (w.hold.reason == "" || w.hold.reason == ReasonBlocked) && w.mustEnd(ref, s.reason) {
 		w.active, w.advancing = true, true
 		return
 	}

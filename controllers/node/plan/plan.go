@@ -35,6 +35,8 @@ type planner struct {
 	working string
 	// interrupts are packages for which the node may be being interrupted.
 	interrupts []nodestate.PackageRef
+	// interruptDue says that the node is about to be interrupted, or is.
+	interruptDue bool
 	// malformed packages, and NodeWrights that have one.
 	malformed   map[nodestate.PackageRef]bool
 	malformedNW map[string]bool
@@ -68,6 +70,7 @@ func newPlanner(in *Input) *planner {
 	}
 	fill(&p.out.Set)
 	p.findMalformed()
+	p.interruptDue = p.findInterruptDue()
 	p.working = p.findWorking()
 	return p
 }

@@ -31,7 +31,7 @@ func (w *work) nextUninstall(pkg *Package, e *nodestate.PackageStatus, recorded 
 		return step{}
 	case e.UID != w.nw.UID || e.State == nodestate.StateUnknown:
 		return restart(nodestate.StageUninstall, "nobody knows how far the uninstall came")
-	case e.SpecHash != pkg.SpecHash && e.Stage == nodestate.StageUninstall:
+	case e.Stage == nodestate.StageUninstall && (e.SpecHash != pkg.SpecHash || otherImage(pkg, e)):
 		return restart(nodestate.StageUninstall, "the package changed while its uninstall was not complete")
 	case e.SpecHash != pkg.SpecHash:
 		// The interrupt was decided on when the uninstall began.
@@ -41,6 +41,12 @@ func (w *work) nextUninstall(pkg *Package, e *nodestate.PackageStatus, recorded 
 	default:
 		return step{}
 	}
+}
+
+// otherImage tells whether the spec has another image of the version that is on
+// the host, as after one that could not be pulled.
+func otherImage(pkg *Package, e *nodestate.PackageStatus) bool {
+	return nodestate.SameVersion(pkg.Version, e.Version) && (pkg.Image != e.Image || pkg.ContainerSHA != e.ContainerSHA)
 }
 
 // nextCancelled decides for a package whose uninstall is not wanted any more. Once
@@ -105,14 +111,25 @@ func (p *planner) planDeletion(nw *NodeWright) {
 	}
 	for _, ref := range p.refsOf(nw.Name) {
 		if pkg := w.specOf(ref.Package); pkg == nil || !pkg.CanUninstall {
-			if e := p.out.Set.Packages[ref]; !interrupting(&e) {
-				p.stopExecutors(ref, ReasonDeleted, fmt.Sprintf("NodeWright %s is deleted", nw.Name))
-			}
+			w.abandon(ref)
 		}
 	}
 	w.advance()
 	if !w.stopped() && p.gate == "" {
 		p.gate = nw.Name
+	}
+}
+
+// abandon ends what runs for a package that stays on the host of a NodeWright that
+// is being deleted. Only an interrupt goes to its end, once it has its Job.
+func (w *work) abandon(ref nodestate.PackageRef) {
+	e := w.p.out.Set.Packages[ref]
+	switch {
+	case !interrupting(&e):
+		w.p.stopExecutors(ref, ReasonDeleted, fmt.Sprintf("NodeWright %s is deleted", w.nw.Name))
+	case w.p.jobOf(&e) == nil:
+		e.State, e.Reason = nodestate.StateUnknown, ReasonDeleted
+		w.put(e)
 	}
 }
 
