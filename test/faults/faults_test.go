@@ -87,6 +87,7 @@ func TestInjector(t *testing.T) {
 		"cut":       {Cut, 0, ErrCut, 1},
 		"refuse":    {Refuse, 0, ErrCut, 0},
 		"fail":      {Fail, http.StatusInternalServerError, nil, 0},
+		"throttle":  {Throttle, http.StatusTooManyRequests, nil, 0},
 		"fail late": {FailLate, http.StatusGatewayTimeout, nil, 1},
 	}
 	for name, tc := range cases {

@@ -28,6 +28,9 @@ const (
 	Refuse
 	// Fail answers 500 without the request reaching the server.
 	Fail
+	// Throttle answers 429 without the request reaching the server, as priority and
+	// fairness does.
+	Throttle
 	// FailLate lets the request take effect and then answers 504.
 	FailLate
 	// Hang lets the request take effect and never answers: the request ends with
@@ -90,6 +93,8 @@ func (i *Injector) Wrap(next http.RoundTripper) http.RoundTripper {
 			return nil, fmt.Errorf("before the request: %w", ErrCut)
 		case Fail:
 			return answer(req, http.StatusInternalServerError), nil
+		case Throttle:
+			return answer(req, http.StatusTooManyRequests), nil
 		case Late:
 			if err := i.deliverLate(req, next); err != nil {
 				return nil, err

@@ -11,6 +11,7 @@ import (
 
 	configv1alpha1 "github.com/nodewright/nodewright/apis/config/v1alpha1"
 	"github.com/nodewright/nodewright/apis/validation"
+	"github.com/nodewright/nodewright/cmd/manager/app"
 )
 
 // The manager's pod passes the strictest of the Pod Security standards, although
@@ -81,8 +82,13 @@ func TestManagerRuns(t *testing.T) {
 }
 
 // The selector of a Deployment cannot be changed: an upgrade that did would fail.
+// WH-03: the manager knows its replicas by it, under any name and in any
+// namespace.
 func TestSelectorStays(t *testing.T) {
 	want := map[string]string{"app.kubernetes.io/name": "nodewright", "app.kubernetes.io/component": "manager"}
+	if diff := cmp.Diff(want, app.ReplicaLabels()); diff != "" {
+		t.Errorf("replicas are looked for by other labels (-want +got):\n%s", diff)
+	}
 	for name, render := range installations() {
 		if diff := cmp.Diff(want, render(t).manager.Spec.Selector.MatchLabels); diff != "" {
 			t.Errorf("%s: selector (-want +got):\n%s", name, diff)

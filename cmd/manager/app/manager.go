@@ -45,14 +45,12 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-// What config/manager labels the manager's pods with, whatever prefix and
-// namespace it is installed with.
-const (
-	labelName        = "app.kubernetes.io/name"
-	replicaName      = "nodewright"
-	labelComponent   = "app.kubernetes.io/component"
-	replicaComponent = "manager"
-)
+// ReplicaLabels are what config/manager labels the manager's pods with, whatever
+// prefix and namespace it is installed with. The selector of its Deployment keeps
+// them from ever changing.
+func ReplicaLabels() map[string]string {
+	return map[string]string{"app.kubernetes.io/name": "nodewright", "app.kubernetes.io/component": "manager"}
+}
 
 // The lease lives in the operator's namespace; events of its changes go there.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=system,resources=leases,verbs=get;create;update
@@ -169,7 +167,7 @@ func addControllers(mgr manager.Manager, o *options, c *configv1alpha1.ManagerCo
 			StageTimeout: c.StageTimeout.Duration, RetryLimit: *c.Retry.Limit,
 			PodStartGrace: c.PodStartGracePeriod.Duration, Workers: int(*c.Concurrency.Node),
 			RuntimeRequired: settings.Tolerated, ReapplyOnReboot: c.ReapplyOnReboot,
-			Replicas: map[string]string{labelName: replicaName, labelComponent: replicaComponent},
+			Replicas: ReplicaLabels(),
 		}),
 		job.AddToManager(mgr, job.Options{
 			Writer: writer(nodestate.OwnerJob), Namespace: o.namespace, Workers: int(*c.Concurrency.Job),
