@@ -41,11 +41,12 @@ func (c *checks) quiet() {
 func (c *checks) unexplained(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
 	running := c.runsOn(node.Name, nw.Name)
 	taking := nw.Selects(node.Labels) && !v1alpha1.NodeIgnored(node.Labels) && nw.DeletionTimestamp == nil
+	going := nw.DeletionTimestamp != nil && c.toUninstall(nw, rec)
 	switch {
 	case running && (unreachable(node) || len(rec.Malformed) > 0):
 		return ""
 	case running:
-		if problem := c.unexplainedRun(nw, node, rec, taking); problem != "" {
+		if problem := c.unexplainedRun(nw, node, rec, taking || going); problem != "" {
 			return problem
 		}
 	}
@@ -219,10 +220,12 @@ func (c *checks) erroring(nw *v1alpha1.NodeWright, rec *nodestate.Record) bool {
 // othersFirst tells whether another NodeWright of the node is not done.
 func (c *checks) othersFirst(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) bool {
 	for _, other := range c.w.api.nodeWrights() {
-		if other.Name == nw.Name || !gates(other, node) {
+		going := other.DeletionTimestamp != nil && !other.Disabled() && c.toUninstall(other, rec)
+		if other.Name == nw.Name || !gates(other, node) && !going {
 			continue
 		}
-		if other.Paused() || rec.Status[other.Name] != nodestate.StatusComplete {
+		everywhere := other.Spec.SequencingOrDefault() != v1alpha1.SequencingAll || everywhere(other)
+		if other.Paused() || !everywhere || rec.Status[other.Name] != nodestate.StatusComplete {
 			return true
 		}
 	}

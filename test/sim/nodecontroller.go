@@ -270,8 +270,13 @@ func (w *world) nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) plan.Nod
 		w.inputs[nw] = in
 	}
 	in.Selected = selected
-	in.Everywhere = isTrue(nw.Status.Conditions, v1alpha1.ConditionReady) && nw.Status.ObservedGeneration == nw.Generation
+	in.Everywhere = everywhere(nw)
 	return in
+}
+
+// everywhere tells whether the NodeWright is complete on all nodes.
+func everywhere(nw *v1alpha1.NodeWright) bool {
+	return isTrue(nw.Status.Conditions, v1alpha1.ConditionReady) && nw.Status.ObservedGeneration == nw.Generation
 }
 
 func decodeNodeWright(nw *v1alpha1.NodeWright) plan.NodeWright {
@@ -356,6 +361,11 @@ func (o *operator) createJob(c *plan.JobCreate) error {
 	job.Spec.Template.Labels, job.Spec.Template.Annotations = job.Labels, annotations
 	job.Spec.Template.Spec.NodeName = c.Identity.Node
 	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "package", Image: c.Image}}
+	if there := revision.ConfigMapName(nw.Name, nw.UID, c.Identity.Package, c.ConfigHash); uninstalling(c.Identity.Stage) && o.w.configMaps[there] == nil {
+		// One that was made for an earlier NodeWright of the name is gone: an uninstall
+		// takes that of the spec.
+		c.ConfigHash = revision.ConfigHash(nw.Spec.Packages[c.Identity.Package].ConfigMap)
+	}
 	if c.ConfigHash != "" {
 		job.Spec.Template.Spec.Volumes = []corev1.Volume{{
 			Name: revision.ConfigMapName(nw.Name, nw.UID, c.Identity.Package, c.ConfigHash),

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
 )
@@ -128,6 +129,10 @@ func (w *world) heal() {
 				if nw.DeletionTimestamp != nil {
 					// What is to be taken off is what is on the host.
 					p.Image, p.Env = "reg/"+name, []corev1.EnvVar{{Name: "A", Value: "repaired"}}
+					if w.lostImage(nw.Name, name, p.Version) {
+						// Nobody can pull the image of the version that is there.
+						p.Uninstall = nil
+					}
 					s.Packages[name] = p
 					continue
 				}
@@ -140,6 +145,15 @@ func (w *world) heal() {
 		})
 		w.log("%s is repaired: %s", nw.Name, describeSpec(&w.api.nodeWright(nw.Name).Spec))
 	}
+}
+
+// lostImage tells whether a node has the package at another version, whose image
+// cannot be pulled.
+func (w *world) lostImage(nw, pkg, version string) bool {
+	return slices.ContainsFunc(w.api.nodes(), func(n *corev1.Node) bool {
+		e, ok := w.api.record(n).Packages[nodestate.PackageRef{NodeWright: nw, Package: pkg}]
+		return ok && e.Image == brokenImage && !nodestate.SameVersion(e.Version, version)
+	})
 }
 
 // breakCycles drops dependencies against the order of names: packages that came

@@ -151,7 +151,8 @@ func startWait(pod *corev1.Pod) (podplan.Waiting, bool) {
 
 func (o *operator) seenNodeWright(name string, before, after *v1alpha1.NodeWright) {
 	if before != nil && after != nil && before.Generation == after.Generation && before.UID == after.UID &&
-		maps.Equal(before.Annotations, after.Annotations) && len(before.Finalizers) == len(after.Finalizers) {
+		maps.Equal(before.Annotations, after.Annotations) && len(before.Finalizers) == len(after.Finalizers) &&
+		(after.Spec.SequencingOrDefault() != v1alpha1.SequencingAll || everywhere(before) == everywhere(after)) {
 		return
 	}
 	o.enqueue(rolloutController, name)

@@ -232,7 +232,7 @@ func (w *work) giveUpDrain(pods []Pod, timeout time.Duration) {
 		w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
 	}
 	delete(w.p.out.Set.DrainStarts, w.nw.Name)
-	w.active = false
+	w.active = w.goesOn()
 }
 
 func pick(pods []Pod, want func(*Pod) bool) []Pod {

@@ -158,7 +158,8 @@ func (w *work) goesOn() bool {
 	for i := range w.nw.Packages {
 		pkg := &w.nw.Packages[i]
 		e, ok := w.entry(pkg.Name)
-		if !ok || e.State != nodestate.StateInProgress || w.p.malformed[w.ref(pkg.Name)] {
+		// One that has to start anew either did so in this pass, or waits for others.
+		if !ok || e.State != nodestate.StateInProgress || w.p.malformed[w.ref(pkg.Name)] || w.next(pkg).stage != "" {
 			continue
 		}
 		if job := w.p.jobOf(&e); job == nil || !job.Idle {

@@ -35,6 +35,10 @@ func (w *work) observeReboot(e nodestate.PackageStatus, pkg *Package) (byJob boo
 		w.p.due(ends)
 	}
 	w.active = true
+	if n := &w.p.in.Node; !n.Ready || n.BootID != e.BootID {
+		// It goes down, or comes up: what became of the Job does not matter.
+		return false
+	}
 	return job == nil || job.Unreadable || job.State != JobSucceeded
 }
 

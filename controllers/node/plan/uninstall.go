@@ -115,7 +115,7 @@ func (p *planner) planDeletion(nw *NodeWright) {
 		}
 	}
 	w.advance()
-	if !w.stopped() && p.gate == "" {
+	if !nw.Disabled && p.gate == "" {
 		p.gate = nw.Name
 	}
 }
@@ -124,10 +124,10 @@ func (p *planner) planDeletion(nw *NodeWright) {
 // is being deleted. Only an interrupt goes to its end, once it has its Job.
 func (w *work) abandon(ref nodestate.PackageRef) {
 	e := w.p.out.Set.Packages[ref]
-	switch {
-	case !interrupting(&e):
-		w.p.stopExecutors(ref, ReasonDeleted, fmt.Sprintf("NodeWright %s is deleted", w.nw.Name))
-	case w.p.jobOf(&e) == nil:
+	if interrupting(&e) && w.p.jobOf(&e) != nil || w.p.stopExecutors(ref, ReasonDeleted, fmt.Sprintf("NodeWright %s is deleted", w.nw.Name)) {
+		return
+	}
+	if e.State == nodestate.StateInProgress {
 		e.State, e.Reason = nodestate.StateUnknown, ReasonDeleted
 		w.put(e)
 	}
