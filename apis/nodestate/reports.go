@@ -133,6 +133,15 @@ const (
 // for the same revision, and asks for another slot.
 const SlotRetryWanted = "RetryWanted"
 
+// SlotComplete is the Reason of a released slot whose node is complete for the
+// revision that the slot was for. The status word alone may be about another
+// revision, for which there was nothing to do.
+const SlotComplete = "Complete"
+
+// SlotSuperseded is the Reason of a released slot of a node that was complete for
+// the revision of the slot, once the spec asks for another one.
+const SlotSuperseded = "Superseded"
+
 // SlotNoPath is the Reason of a released slot with which nothing can be done: a
 // dependency is not met.
 const SlotNoPath = "DependencyUnsatisfied"

@@ -76,7 +76,7 @@ func fleet(nw *v1alpha1.NodeWright, n int) []corev1.Node {
 	for i := range n {
 		set := nodestate.Set{
 			Status:   map[string]nodestate.StatusWord{nw.Name: words[i%len(words)]},
-			Slots:    map[string]nodestate.Slot{nw.Name: {ID: "7", State: nodestate.SlotReleased}},
+			Slots:    map[string]nodestate.Slot{nw.Name: {ID: "7", State: nodestate.SlotReleased, Reason: nodestate.SlotComplete}},
 			Packages: map[nodestate.PackageRef]nodestate.PackageStatus{},
 		}
 		for _, pkg := range []string{"driver", "tuning", "tools"} {

@@ -147,7 +147,11 @@ func (b *bed) awaitGrant(t *testing.T, node, nodeWright string) nodestate.Batch 
 func (b *bed) answer(t *testing.T, node, nodeWright string, state nodestate.SlotState, word nodestate.StatusWord, entries ...nodestate.PackageStatus) {
 	t.Helper()
 	b.change(t, node, func(set *nodestate.Set, record *nodestate.Record) {
-		set.Slots[nodeWright] = nodestate.Slot{ID: record.Batches[nodeWright].ID, State: state}
+		slot := nodestate.Slot{ID: record.Batches[nodeWright].ID, State: state}
+		if word == nodestate.StatusComplete && state == nodestate.SlotReleased {
+			slot.Reason = nodestate.SlotComplete
+		}
+		set.Slots[nodeWright] = slot
 		set.Status[nodeWright] = word
 		for i := range entries {
 			set.Packages[entries[i].Ref()] = entries[i]

@@ -124,7 +124,7 @@ func (w *work) startInterrupts() {
 	e, _ := w.entry(carrier.pkg.Name)
 	e.Interrupt = &interrupt
 	w.put(e)
-	w.p.interrupts = append(w.p.interrupts, e.Ref())
+	w.p.interrupts, w.p.begun = append(w.p.interrupts, e.Ref()), append(w.p.begun, e.Ref())
 	w.p.event(Event{w.nw.Name, false, ReasonInterrupt, fmt.Sprintf("the node is interrupted (%s) for %s",
 		describeInterrupt(&interrupt), strings.Join(names, ", "))})
 }
@@ -202,7 +202,7 @@ func (p *planner) findInterruptDue() bool {
 			}
 		}
 	}
-	return len(p.interrupts) > 0
+	return p.interrupted(nodestate.PackageRef{})
 }
 
 // runsAnything names a Job or a package with a pod that has not ended on the
@@ -229,8 +229,15 @@ func (p *planner) runsAnything() string {
 func (p *planner) interrupted(but nodestate.PackageRef) bool {
 	return slices.ContainsFunc(p.interrupts, func(ref nodestate.PackageRef) bool {
 		e := p.out.Set.Packages[ref]
-		return ref != but && interrupting(&e)
+		return ref != but && interrupting(&e) && (p.underway(&e) || slices.Contains(p.begun, ref))
 	})
+}
+
+// underway tells whether the Job of an interrupt runs, or the node may go down for
+// it any time. Between two attempts it does not.
+func (p *planner) underway(e *nodestate.PackageStatus) bool {
+	job := p.jobOf(e)
+	return job != nil && e.Reason != ReasonBackOff && (job.State == JobUnfinished || rebooting(e))
 }
 
 func describeInterrupt(i *nodestate.Interrupt) string {

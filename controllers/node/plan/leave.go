@@ -47,6 +47,7 @@ func (p *planner) cleanUp(name string, gone bool) {
 // one that is suspended for ever: both are ended. The entries stay, since the packages are still on the host.
 func (p *planner) standDown(nw *NodeWright, reason string) {
 	w := newWork(p, nw)
+	w.forgetRemoved()
 	w.adopt()
 	w.answerRequests()
 	for i := range nw.Packages {

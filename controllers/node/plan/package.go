@@ -21,8 +21,9 @@ type step struct {
 func (w *work) next(pkg *Package) step {
 	e, ok := w.entry(pkg.Name)
 	switch {
-	case ok && interrupting(&e):
-		// A change of the spec waits for the end.
+	case ok && interrupting(&e) && (e.UID == w.nw.UID || w.p.jobOf(&e) != nil):
+		// A change of the spec waits for the end. For an earlier NodeWright of the name
+		// no Job is created any more.
 		return step{}
 	case w.uninstalls(pkg):
 		return w.nextUninstall(pkg, &e, ok)

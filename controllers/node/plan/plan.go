@@ -33,8 +33,10 @@ type planner struct {
 	gate string
 	// working names the NodeWright that has begun on the node and is not done.
 	working string
-	// interrupts are packages for which the node may be being interrupted.
+	// interrupts are packages for which the node may be being interrupted, begun
+	// those for which that is decided in this pass.
 	interrupts []nodestate.PackageRef
+	begun      []nodestate.PackageRef
 	// interruptDue says that the node is about to be interrupted, or is.
 	interruptDue bool
 	// malformed packages, and NodeWrights that have one.

@@ -344,7 +344,7 @@ func TestRevisionMustMatchSlot(t *testing.T) {
 	if p := w.pass(); len(p.Create) != 0 {
 		t.Fatalf("started without a slot for the revision: %+v", p.Create)
 	}
-	w.wantStatus("nw", nodestate.StatusWaiting, nodestate.SlotReleased, ReasonComplete)
+	w.wantStatus("nw", nodestate.StatusWaiting, nodestate.SlotReleased, nodestate.SlotSuperseded)
 	w.grantSlot("nw")
 	w.finishAll()
 	w.want("nw", "pa", "config/complete")

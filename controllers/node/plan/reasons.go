@@ -20,7 +20,7 @@ const (
 	ReasonSuperseded     = "JobSuperseded"
 	ReasonDeleted        = "NodeWrightDeleted"
 	ReasonSpecChanged    = "SpecChanged"
-	ReasonComplete       = "Complete"
+	ReasonComplete       = nodestate.SlotComplete
 	ReasonSlotErroring   = "Erroring"
 	ReasonBlocked        = "Blocked"
 	ReasonNotSelected    = "NotSelected"

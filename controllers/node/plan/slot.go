@@ -50,8 +50,13 @@ func (w *work) answerSlot(complete, erroring bool) {
 		slot = *w.slot
 		// Only the node knows that the same revision needs another slot here: after a
 		// change that is not part of the revision, or when what held it back is gone.
-		if w.wants && w.slotCurrent() && w.hold.reason == ReasonWaiting {
+		switch current := w.slotCurrent(); {
+		case w.wants && current && w.hold.reason == ReasonWaiting:
 			slot.Reason = nodestate.SlotRetryWanted
+		case complete && current:
+			slot.Reason = nodestate.SlotComplete
+		case slot.Reason == nodestate.SlotComplete:
+			slot.Reason = nodestate.SlotSuperseded
 		}
 	default:
 		if reason := w.releaseReason(complete, erroring); reason != "" {

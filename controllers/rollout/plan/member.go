@@ -46,7 +46,7 @@ func (p *planner) classify(n *Node) member {
 		m.slot = m.slot && (n.Remains || n.Pending)
 	}
 	// A slot in use means that the word may be about an earlier revision.
-	m.complete = m.active && !m.slot && p.ours(n.Batch) && n.Word == nodestate.StatusComplete
+	m.complete = m.active && !m.slot && p.ours(n.Batch) && n.Word == nodestate.StatusComplete && saysComplete(n)
 	m.free = p.free(n)
 	m.counts = !m.free && (m.slot || m.disturbs())
 	open := m.worksOn && (!m.complete || p.deleting())
@@ -61,6 +61,12 @@ func (p *planner) classify(n *Node) member {
 // of the NodeWright.
 func (m *member) disturbs() bool {
 	return (m.active || m.worksOn) && !m.complete && (m.Word == nodestate.StatusErroring || m.Cordoned)
+}
+
+// saysComplete tells whether the node gave its slot back as complete, for the very
+// revision that the slot was for.
+func saysComplete(n *Node) bool {
+	return n.Slot != nil && n.Slot.ID == n.Batch.ID && n.Slot.Reason == nodestate.SlotComplete
 }
 
 func slotInUse(n *Node) bool {

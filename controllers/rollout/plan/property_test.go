@@ -54,7 +54,7 @@ func anyInput(t *rapid.T) Input {
 			n.Slot = &nodestate.Slot{
 				ID:     rapid.SampledFrom([]string{"1", "2"}).Draw(t, "answer"),
 				State:  rapid.SampledFrom([]nodestate.SlotState{nodestate.SlotWorking, nodestate.SlotReleased}).Draw(t, "state"),
-				Reason: rapid.SampledFrom([]string{"", nodestate.SlotRetryWanted}).Draw(t, "reason"),
+				Reason: rapid.SampledFrom([]string{"", nodestate.SlotRetryWanted, nodestate.SlotComplete}).Draw(t, "reason"),
 			}
 		}
 		in.Nodes = append(in.Nodes, n)
@@ -102,7 +102,8 @@ func TestGrantsOfAnyInput(t *testing.T) {
 			if n.Batch != nil {
 				orders[n.Batch.Order] = n.Name
 			}
-			complete := !slot && n.Word == nodestate.StatusComplete && n.Batch != nil && n.Batch.Rollout == revision.Of(in.NodeWright)
+			complete := !slot && n.Word == nodestate.StatusComplete && n.Batch != nil && n.Batch.Rollout == revision.Of(in.NodeWright) &&
+				n.Slot != nil && n.Slot.Reason == nodestate.SlotComplete
 			if slot || (active || n.Selected && !n.Ignored) && !complete && (n.Word == nodestate.StatusErroring || n.Cordoned) {
 				counting++
 			}

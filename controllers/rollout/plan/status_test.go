@@ -323,7 +323,7 @@ func TestStatusIsBounded(t *testing.T) {
 			Name: fmt.Sprintf("%04d%s", i, strings.Repeat("n", 249)), UID: fmt.Sprint(i), Selected: true, Ready: corev1.ConditionTrue,
 			Ignored: i%5 == 0, Word: words[i%len(words)],
 			Batch:      &nodestate.Batch{ID: "1", Rollout: revision.Of(nw), UID: string(nw.UID), Order: int32(i)},
-			Slot:       &nodestate.Slot{ID: "1", State: nodestate.SlotReleased},
+			Slot:       &nodestate.Slot{ID: "1", State: nodestate.SlotReleased, Reason: nodestate.SlotComplete},
 			Detail:     Detail{Package: strings.Repeat("p", 43), Reason: strings.Repeat("R", 200), Message: strings.Repeat("é", 256)},
 			Unreadable: []string{"nodewright.nvidia.com/" + strings.Repeat("k", 63)},
 		})

@@ -198,7 +198,9 @@ func (w *world) end(word nodestate.StatusWord, names ...string) {
 			continue
 		}
 		n.Slot = &nodestate.Slot{ID: n.Batch.ID, State: nodestate.SlotReleased}
-		n.Word = word
+		if n.Word = word; word == nodestate.StatusComplete {
+			n.Slot.Reason = nodestate.SlotComplete
+		}
 	}
 }
 
