@@ -32,7 +32,7 @@ func (w *work) next(pkg *Package) step {
 	case !ok:
 		return restart(nodestate.StageApply, "the package is not on this node")
 	case uninstalling(e.Stage):
-		return w.nextCancelled(pkg, &e)
+		return w.nextCancelled(&e)
 	case w.rebooted(&e):
 		return restart(nodestate.StageApply, "the node was rebooted")
 	}

@@ -50,18 +50,13 @@ func otherImage(pkg *Package, e *nodestate.PackageStatus) bool {
 }
 
 // nextCancelled decides for a package whose uninstall is not wanted any more. Once
-// the node was interrupted for it, it goes to its end.
-func (w *work) nextCancelled(pkg *Package, e *nodestate.PackageStatus) step {
-	switch {
-	case e.Stage != nodestate.StageUninstallInterrupt:
-		return restart(nodestate.StageApply, "its uninstall was cancelled")
-	case e.State == nodestate.StateSkipped || e.State == nodestate.StateComplete:
-		return step{}
-	case e.SpecHash != pkg.SpecHash || w.mayRetry(e):
-		return step{stage: e.Stage, again: true, reason: "the interrupt of its uninstall has begun"}
-	default:
+// the node is interrupted for it, it goes to its end, unless that was given up.
+func (w *work) nextCancelled(e *nodestate.PackageStatus) step {
+	if e.Stage == nodestate.StageUninstallInterrupt &&
+		(e.State == nodestate.StateSkipped || e.State == nodestate.StateComplete || e.State == nodestate.StateErroring && !w.parked(e)) {
 		return step{}
 	}
+	return restart(nodestate.StageApply, "its uninstall was cancelled")
 }
 
 // dependents names the packages that have to be taken off before this one.
