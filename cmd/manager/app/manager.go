@@ -72,6 +72,7 @@ func newManager(ctx context.Context, rc *rest.Config, o *options, c *configv1alp
 	served := &certificate{dir: c.Webhook.CertDir}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
 		Scheme:                 scheme,
+		MapperProvider:         newMapper,
 		WebhookServer:          newWebhookServer(&c.Webhook, served),
 		Cache:                  cacheOptions(o.namespace),
 		Client:                 client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)}},

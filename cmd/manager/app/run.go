@@ -76,6 +76,9 @@ func (o *options) restConfig() (*rest.Config, error) {
 	// The number of workers bounds what is asked at once, and the API server's own
 	// priority and fairness the rest.
 	rc.QPS = -1
+	// As the controllers of Kubernetes itself: the API server is near, and to
+	// compress each watch for us costs it more than the bytes do.
+	rc.DisableCompression = true
 	rc.UserAgent = "nodewright-manager"
 	rc.Wrap(countRequests)
 	return rc, nil

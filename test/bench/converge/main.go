@@ -7,6 +7,11 @@
 // Jobs in the order of stages by a bare client (floor), then the operator, a
 // process of its own. Rounds alternate floor and operator; times are medians.
 // The last line of the output is the result as JSON.
+//
+// With -profile DIR, the API server is profiled meanwhile, which costs it a few
+// percent: DIR/PHASE-ROUND-NN.pprof, where PHASE is raw, floor or operator. `go
+// tool pprof` takes all files of a phase together. What is over of a phase after
+// its last full window of 10 s is left out.
 package main
 
 import (
@@ -38,6 +43,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.packages, "packages", 3, "packages of the NodeWright, independent of each other; 1 to 100")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds of floor and operator; default 3 up to 200 nodes, else 1")
 	flags.IntVar(&o.workers, "workers", 16, "nodes that operator and bare client work on at once")
+	flags.StringVar(&o.profile, "profile", "", "directory for processor profiles of the API server during raw, floor and operator")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ const (
 
 type benchOptions struct {
 	nodes, packages, rounds, workers int
+	// profile is the directory for profiles of the API server; none if empty.
+	profile string
 }
 
 // bench is one run on one control plane.
@@ -37,6 +39,8 @@ type bench struct {
 	op    *operator.Operator
 	nw    *v1alpha1.NodeWright
 	nodes []string
+	// profiler of the API server.
+	profiler *profiler
 }
 
 func measure(ctx context.Context, o benchOptions) (_ *Result, err error) {
@@ -71,7 +75,11 @@ concurrency:
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{o: o, cp: cp, op: op, nw: makeNodeWright(o.packages), nodes: nodes}
+	profiler, err := newProfiler(cp.Config(), o.profile)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{o: o, cp: cp, op: op, nw: makeNodeWright(o.packages), nodes: nodes, profiler: profiler}
 	return b.rounds(ctx)
 }
 
@@ -107,7 +115,7 @@ func (b *bench) rounds(ctx context.Context) (*Result, error) {
 		}
 		floors = append(floors, base)
 		progress("round %d: floor %.1fs", round+1, base)
-		if took, err = b.operatorRound(ctx, r); err != nil {
+		if took, err = b.operatorRound(ctx, r, round+1); err != nil {
 			return nil, err
 		}
 		seconds = append(seconds, took)
@@ -126,7 +134,13 @@ func (b *bench) bare(ctx context.Context, round int, ordered bool) (float64, err
 	if err != nil {
 		return 0, err
 	}
+	phase := "raw"
+	if ordered {
+		phase = "floor"
+	}
+	stop := b.profiler.start(ctx, fmt.Sprintf("%s-%d", phase, round/2+1))
 	took, err := f.run(ctx, ordered)
+	stop()
 	if err != nil {
 		return 0, err
 	}

@@ -46,7 +46,7 @@ func (c counts) writes() (n int) {
 
 // operatorRound starts the operator, rolls the NodeWright out, measures, and
 // leaves the cluster as it was.
-func (b *bench) operatorRound(ctx context.Context, r *Result) (_ float64, err error) {
+func (b *bench) operatorRound(ctx context.Context, r *Result, round int) (_ float64, err error) {
 	c, err := b.client()
 	if err != nil {
 		return 0, err
@@ -72,6 +72,8 @@ func (b *bench) operatorRound(ctx context.Context, r *Result) (_ float64, err er
 		return 0, err
 	}
 	used := b.cpu()
+	stop := b.profiler.start(ctx, fmt.Sprintf("operator-%d", round))
+	defer stop()
 	began := time.Now()
 	if _, err := op.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
 		return 0, err
@@ -81,6 +83,7 @@ func (b *bench) operatorRound(ctx context.Context, r *Result) (_ float64, err er
 		return 0, err
 	}
 	took := time.Since(began).Seconds()
+	stop()
 	b.sayCPU(used)
 	status, err := json.Marshal(nw.Status)
 	if err != nil {
