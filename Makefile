@@ -17,6 +17,10 @@ PACKAGES ?= 3
 MANIFEST ?=
 # KEEP=1 leaves the demo running and prints its KUBECONFIG.
 KEEP ?=
+# How long each target is fuzzed.
+FUZZTIME ?= 30s
+# A part of the names of those to fuzz.
+FUZZ ?=
 # Packages under test, and further arguments of go test.
 PKG ?= ./...
 TESTARGS ?=
@@ -57,6 +61,10 @@ test: ## Run all tests. PKG=./apis/... runs some, TESTARGS=-short less.
 	KUBEBUILDER_ASSETS=$$assets PATH=$$assets:$$PATH \
 		$$sum --format pkgname --format-hide-empty-pkg -- -timeout 30m $(TESTARGS) $(PKG)
 
+.PHONY: fuzz
+fuzz: ## Fuzz every target in turn. FUZZTIME=30s each, FUZZ=Review some.
+	@hack/fuzz.sh $(FUZZTIME) $(FUZZ)
+
 ##@ Try out
 
 .PHONY: demo
@@ -64,5 +72,6 @@ demo: ## Roll packages over simulated nodes. NODES=20 MANIFEST=file KEEP=1.
 	@go run ./cmd/devcluster demo --nodes=$(NODES) $(if $(MANIFEST),--manifest=$(MANIFEST)) $(if $(filter-out 0,$(KEEP)),--keep)
 
 .PHONY: bench
-bench: ## Measure convergence. NODES=20 PACKAGES=3.
+bench: ## Measure webhooks and convergence. NODES=20 PACKAGES=3.
+	@go test ./webhooks/... -run '^$$' -bench . -benchmem
 	@go run ./test/bench/converge -nodes $(NODES) -packages $(PACKAGES)

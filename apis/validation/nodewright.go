@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,15 +143,13 @@ func toleration(path *field.Path, t *corev1.Toleration) field.ErrorList {
 		if t.Value != "" {
 			errs = append(errs, field.Invalid(path.Child("value"), t.Value, "must be empty when operator is Exists"))
 		}
-	case corev1.TolerationOpLt, corev1.TolerationOpGt:
-		if n, err := strconv.ParseInt(t.Value, 10, 64); err != nil || strconv.FormatInt(n, 10) != t.Value {
-			errs = append(errs, field.Invalid(path.Child("value"), t.Value, fmt.Sprintf("must be a whole number when operator is %s", t.Operator)))
-		}
 	case "", corev1.TolerationOpEqual:
 		for _, problem := range utilvalidation.IsValidLabelValue(t.Value) {
 			errs = append(errs, field.Invalid(path.Child("value"), t.Value, problem))
 		}
 	default:
+		// Lt and Gt too: only API servers with TaintTolerationComparisonOperators
+		// take pods with them, and the taints of nodes here are words.
 		errs = append(errs, field.NotSupported(path.Child("operator"), t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
 	}
 	switch t.Effect {

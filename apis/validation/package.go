@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -122,62 +121,6 @@ func configMap(path *field.Path, files map[string]string) field.ErrorList {
 	}
 	if size > maxConfigMap {
 		errs = append(errs, field.TooLong(path, "", maxConfigMap))
-	}
-	return errs
-}
-
-func environment(path *field.Path, p *v1alpha1.Package) field.ErrorList {
-	var errs field.ErrorList
-	for i := range p.Env {
-		e, at := &p.Env[i], path.Index(i)
-		for _, problem := range utilvalidation.IsRelaxedEnvVarName(e.Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), e.Name, problem))
-		}
-		if e.Value != "" && e.ValueFrom != nil {
-			errs = append(errs, field.Invalid(at.Child("valueFrom"), "", "must not be set when value is"))
-		}
-		if e.ValueFrom != nil {
-			errs = append(errs, source(at.Child("valueFrom"), e.ValueFrom)...)
-		}
-	}
-	return errs
-}
-
-// source checks where the value of a variable comes from by the rules that pods
-// have to keep to: a Job with a wrong one could never be made.
-func source(path *field.Path, from *corev1.EnvVarSource) field.ErrorList {
-	var errs field.ErrorList
-	set := 0
-	if from.FieldRef != nil {
-		set++
-	}
-	if from.ResourceFieldRef != nil {
-		set++
-	}
-	if r := from.ConfigMapKeyRef; r != nil {
-		set++
-		errs = append(errs, keyOf(path.Child("configMapKeyRef"), r.Name, r.Key)...)
-	}
-	if r := from.SecretKeyRef; r != nil {
-		set++
-		errs = append(errs, keyOf(path.Child("secretKeyRef"), r.Name, r.Key)...)
-	}
-	if from.FileKeyRef != nil {
-		errs = append(errs, field.Forbidden(path.Child("fileKeyRef"), "names a volume of the pod, and package pods have none of yours: put the value into configMap or value"))
-	} else if set != 1 {
-		errs = append(errs, field.Forbidden(path, fmt.Sprintf("set exactly one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef; %d are set", set)))
-	}
-	return errs
-}
-
-// keyOf checks the name of a ConfigMap or Secret, and a key in it.
-func keyOf(path *field.Path, name, key string) field.ErrorList {
-	var errs field.ErrorList
-	for _, problem := range utilvalidation.IsDNS1123Subdomain(name) {
-		errs = append(errs, field.Invalid(path.Child("name"), name, problem))
-	}
-	for _, problem := range utilvalidation.IsConfigMapKey(key) {
-		errs = append(errs, field.Invalid(path.Child("key"), key, problem))
 	}
 	return errs
 }

@@ -71,7 +71,9 @@ func nodeWrightRules() map[string]rule {
 		"variable from no secret":   {onePackage("", "env: [{name: A, valueFrom: {secretKeyRef: {key: k}}}]"), onePackage("", "env: [{name: A, valueFrom: {configMapKeyRef: {name: s, key: k}}}]"), []string{at + "env[0].valueFrom.secretKeyRef.name"}},
 		"variable from no key":      {onePackage("", "env: [{name: A, valueFrom: {configMapKeyRef: {name: s, key: a/b}}}]"), onePackage("", "env: [{name: A, valueFrom: {configMapKeyRef: {name: s, key: a.b}}}]"), []string{at + "env[0].valueFrom.configMapKeyRef.key"}},
 		"variable from a file":      {onePackage("", "env: [{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]"), onePackage("", "env: [{name: A, value: b}]"), []string{at + "env[0].valueFrom.fileKeyRef", "volume"}},
-		"toleration above a word":   {onePackage("additionalTolerations: [{key: a, operator: Gt, value: many}], "), onePackage("additionalTolerations: [{key: a, operator: Gt, value: '5'}], "), []string{"spec.additionalTolerations[0].value", "whole number"}},
+		"toleration above a number": {onePackage("additionalTolerations: [{key: a, operator: Gt, value: '5'}], "), onePackage("additionalTolerations: [{key: a, operator: Equal, value: '5'}], "), []string{"spec.additionalTolerations[0].operator", "Exists"}},
+		"variable from no field":    {onePackage("", "env: [{name: A, valueFrom: {fieldRef: {fieldPath: foo}}}]"), onePackage("", "env: [{name: A, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['a']\"}}}]"), []string{at + "env[0].valueFrom.fieldRef.fieldPath", "spec.nodeName"}},
+		"variable from no resource": {onePackage("", "env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.gpu}}}]"), onePackage("", "env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}]"), []string{at + "env[0].valueFrom.resourceFieldRef.resource", "requests.memory"}},
 		"variable":                  {onePackage("", "env: [{name: A=B}]"), onePackage("", "env: [{name: A.B}]"), []string{at + "env[0].name"}},
 	}
 }

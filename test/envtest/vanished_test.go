@@ -1,6 +1,7 @@
 package envtest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/controllers/apply"
@@ -50,10 +52,11 @@ func captureBodies(t *testing.T, p *process) *[]string {
 	return bodies
 }
 
-// userWith makes a user with these verbs on nodes.
+// userWith makes a user with these verbs on nodes, of a name of its own, whose
+// rights go with the test.
 func userWith(t *testing.T, verbs ...string) *rest.Config {
 	t.Helper()
-	name := dnsName(t)
+	name := dnsName(t) + "-" + nodestate.FormatSeq(names.Add(1))
 	user, err := cluster.AddUser(name)
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +70,15 @@ func userWith(t *testing.T, verbs ...string) *rest.Config {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
 	}
-	for _, err := range []error{admin(t).Create(t.Context(), role), admin(t).Create(t.Context(), binding)} {
-		if err != nil {
+	for _, o := range []client.Object{role, binding} {
+		if err := admin(t).Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() {
+			if err := admin(t).Delete(context.Background(), o); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	return user.Config
 }
