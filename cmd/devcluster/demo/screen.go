@@ -46,10 +46,11 @@ func (s *screen) plain(snap *snapshot) {
 	var parts []string
 	for i := range snap.parts {
 		p := &snap.parts[i]
-		parts = append(parts, fmt.Sprintf("%s: %s", p.name, counts(p)))
+		parts = append(parts, fmt.Sprintf("%s: %s%s", p.name, counts(p), waits(p)))
 	}
+	parts = append(parts, snap.facts.line())
 	text := strings.Join(parts, " | ")
-	if text == s.last && snap.elapsed-s.lastAt < plainInterval && !snap.complete() {
+	if text == s.last && snap.elapsed-s.lastAt < plainInterval {
 		return
 	}
 	s.last, s.lastAt = text, snap.elapsed
@@ -67,12 +68,24 @@ func counts(p *part) string {
 	return strings.Join(out, ", ")
 }
 
+// waits are the nodes that say what they wait for, by that.
+func waits(p *part) string {
+	if len(p.waits) == 0 {
+		return ""
+	}
+	var out []string
+	for _, reason := range slices.Sorted(maps.Keys(p.waits)) {
+		out = append(out, fmt.Sprintf("%d %s", p.waits[reason], reason))
+	}
+	return " (" + strings.Join(out, ", ") + ")"
+}
+
 // table has a block per NodeWright: nodes by status, packages by stage.
 func table(snap *snapshot) string {
 	var b bytes.Buffer
 	for i := range snap.parts {
 		p := &snap.parts[i]
-		_, _ = fmt.Fprintf(&b, "%s  %d nodes: %s\n", p.name, p.nodes, counts(p))
+		_, _ = fmt.Fprintf(&b, "%s  %d nodes: %s%s\n", p.name, p.nodes, counts(p), waits(p))
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(t, "  PACKAGE\tNODES BY STAGE\tFAILED ATTEMPTS")
 		for _, pkg := range p.packages() {
@@ -87,6 +100,6 @@ func table(snap *snapshot) string {
 			_, _ = fmt.Fprintf(&b, "  ! %s\n", line)
 		}
 	}
-	_, _ = fmt.Fprintf(&b, "%.1fs\n", snap.elapsed.Seconds())
+	_, _ = fmt.Fprintf(&b, "%s\n%.1fs\n", snap.facts.line(), snap.elapsed.Seconds())
 	return b.String()
 }

@@ -20,6 +20,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -30,12 +31,14 @@ import (
 
 // watcher follows nodes and NodeWrights from a cache of its own.
 type watcher struct {
-	cache cache.Cache
-	names []string
-	began time.Time
+	cache  cache.Cache
+	ledger *ledger
+	names  []string
+	began  time.Time
 }
 
-func newWatcher(ctx context.Context, config *rest.Config, names []string) (*watcher, error) {
+// newWatcher watches until the context ends. Which NodeWrights, begin says.
+func newWatcher(ctx context.Context, config *rest.Config) (*watcher, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("watch rollout: %w", err)
@@ -48,12 +51,26 @@ func newWatcher(ctx context.Context, config *rest.Config, names []string) (*watc
 	if err != nil {
 		return nil, fmt.Errorf("watch rollout: %w", err)
 	}
-	c, err := cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper, HTTPClient: httpClient})
+	c, err := cache.New(config, cache.Options{
+		Scheme: scheme, Mapper: mapper, HTTPClient: httpClient,
+		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
+			Namespaces: map[string]cache.Config{workloadNamespace: {}}, Label: labels.SelectorFromSet(workloadLabels),
+		}},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("watch rollout: %w", err)
 	}
-	for _, obj := range []client.Object{&corev1.Node{}, &v1alpha1.NodeWright{}} {
-		if _, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
+	w := &watcher{cache: c, ledger: newLedger()}
+	nodes, pods := w.ledger.handlers()
+	for _, kind := range []struct {
+		object  client.Object
+		handler toolscache.ResourceEventHandler
+	}{{&corev1.Node{}, nodes}, {&corev1.Pod{}, pods}, {&v1alpha1.NodeWright{}, nil}} {
+		informer, err := c.GetInformer(ctx, kind.object, cache.BlockUntilSynced(false))
+		if err == nil && kind.handler != nil {
+			_, err = informer.AddEventHandler(kind.handler)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("watch rollout: %w", err)
 		}
 	}
@@ -61,19 +78,32 @@ func newWatcher(ctx context.Context, config *rest.Config, names []string) (*watc
 	if !c.WaitForCacheSync(ctx) {
 		return nil, fmt.Errorf("watch rollout: %w", context.Cause(ctx))
 	}
-	return &watcher{cache: c, names: names, began: time.Now()}, nil
+	return w, nil
 }
+
+// begin says which NodeWrights roll out from now on.
+func (w *watcher) begin(names []string) { w.names, w.began = names, time.Now() }
 
 // snapshot is the rollout at one moment, one part per NodeWright.
 type snapshot struct {
 	elapsed time.Duration
 	parts   []part
+	facts   *facts
 }
 
 type part struct {
-	name   string
-	nodes  int
-	status map[nodestate.StatusWord]int
+	name       string
+	generation int64
+	selector   labels.Selector
+	nodes      int
+	status     map[nodestate.StatusWord]int
+	// waits counts nodes by what they say that they wait for.
+	waits map[string]int
+	// interrupts counts packages by the interrupt that they need.
+	interrupts map[v1alpha1.InterruptType]int
+	// uninstallable are packages that can be taken off the hosts and are not to be;
+	// sorted.
+	uninstallable []string
 	// stages counts nodes per package and place; packages are sorted.
 	stages map[string]map[string]int
 	// retries counts attempts after a first one that nodes are at, by package.
@@ -100,17 +130,26 @@ func (w *watcher) look(ctx context.Context) (*snapshot, error) {
 		}
 		snap.parts = append(snap.parts, newPart(&nw, nodes.Items, selector))
 	}
+	snap.facts = newFacts(nodes.Items, snap.parts)
+	w.ledger.fill(snap.facts)
 	return snap, nil
 }
 
 func newPart(nw *v1alpha1.NodeWright, nodes []corev1.Node, selector labels.Selector) part {
 	p := part{
-		name: nw.Name, status: map[nodestate.StatusWord]int{},
-		stages: map[string]map[string]int{}, retries: map[string]int{},
+		name: nw.Name, generation: nw.Generation, selector: selector, status: map[nodestate.StatusWord]int{}, waits: map[string]int{},
+		stages: map[string]map[string]int{}, retries: map[string]int{}, interrupts: map[v1alpha1.InterruptType]int{},
 	}
-	for name := range nw.Spec.Packages {
+	for name, pkg := range nw.Spec.Packages {
 		p.stages[name] = map[string]int{}
+		if pkg.Interrupt != nil {
+			p.interrupts[pkg.Interrupt.Type]++
+		}
+		if u := pkg.Uninstall; u != nil && u.Enabled && !u.Apply {
+			p.uninstallable = append(p.uninstallable, name)
+		}
 	}
+	slices.Sort(p.uninstallable)
 	for _, c := range nw.Status.Conditions {
 		switch {
 		case c.Type == v1alpha1.ConditionReady:
@@ -137,6 +176,9 @@ func (p *part) add(node *corev1.Node, nw *v1alpha1.NodeWright) {
 		word = nodestate.StatusWaiting
 	}
 	p.status[word]++
+	if slot := rec.Slots[nw.Name]; slot.State == nodestate.SlotWorking && slot.Reason != "" {
+		p.waits[slot.Reason]++
+	}
 	for pkg, places := range p.stages {
 		e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: pkg}]
 		switch {
@@ -153,27 +195,18 @@ func (p *part) add(node *corev1.Node, nw *v1alpha1.NodeWright) {
 	}
 }
 
-// complete tells whether every NodeWright says so itself, for its present
-// spec, and every selected node does.
-func (s *snapshot) complete() bool {
-	for i := range s.parts {
-		p := &s.parts[i]
-		if !p.current || p.ready.Status != metav1.ConditionTrue || p.status[nodestate.StatusComplete] != p.nodes {
-			return false
-		}
-	}
-	return true
+// complete tells whether the NodeWright says so itself, for its present spec, and
+// every selected node does.
+func (p *part) complete() bool {
+	return p.current && p.ready.Status == metav1.ConditionTrue && p.status[nodestate.StatusComplete] == p.nodes
 }
 
-// reason says what is not complete.
-func (s *snapshot) reason() string {
-	if s == nil {
-		return "nothing was seen"
-	}
+// missing says what is not complete, and is empty if everything is.
+func (s *snapshot) missing() string {
 	var out []string
 	for i := range s.parts {
 		p := &s.parts[i]
-		if p.current && p.ready.Status == metav1.ConditionTrue {
+		if p.complete() {
 			continue
 		}
 		out = append(out, fmt.Sprintf("NodeWright %s is complete on %d of %d nodes (%s)",

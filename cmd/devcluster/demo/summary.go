@@ -34,7 +34,7 @@ func (w *watcher) summary(ctx context.Context, out io.Writer, cp *controlplane.C
 		return
 	}
 	say("\nafter %.1f seconds:", snap.elapsed.Seconds())
-	_, _ = fmt.Fprint(out, table(snap))
+	_, _ = fmt.Fprint(out, table(snap), snap.facts.summary())
 	cs, err := kubernetes.NewForConfig(cp.Config())
 	if err != nil {
 		say("no summary of jobs: %v", err)
