@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
@@ -259,12 +260,17 @@ func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
 // while the node is interrupted, and what ends in an interrupt runs on an empty
 // node.
 func (w *work) mayDisturb(pkg *Package, e *nodestate.PackageStatus) bool {
-	if w.p.interrupted(e.Ref()) {
+	created := w.p.out.Create
+	if w.p.interrupted(e.Ref()) || slices.ContainsFunc(created, func(c JobCreate) bool { return c.Interrupt != nil }) {
 		w.wait(nodestate.SlotInterruptWaits, "the node is being interrupted")
 		return false
 	}
 	if interrupts(e.Stage) {
-		if other := w.p.runsAnything(); other != "" {
+		other := w.p.runsAnything()
+		if len(created) > 0 {
+			other = "a Job that is created now"
+		}
+		if other != "" {
 			w.wait(nodestate.SlotInterruptWaits, "the interrupt of the node waits for the end of "+other)
 			return false
 		}
