@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,19 +65,22 @@ func collect(nodes []corev1.Node, nw *v1alpha1.NodeWright, selector labels.Selec
 	seen := make(map[types.UID]bool, len(mem.grants))
 	for i := range nodes {
 		node := &nodes[i]
-		n := plan.Node{Name: node.Name, UID: string(node.UID), Selected: selector.Matches(labels.Set(node.Labels))}
 		own, granted := mem.grants[node.UID]
 		seen[node.UID] = true
-		if nw.DeletionTimestamp != nil {
-			n.Remains, n.Unreadable = remains(node, nw)
-		}
-		if !n.Selected && !granted && !n.Remains && !read.hasBatch(node.Annotations) {
+		n, concerned := mem.readings.of(node, nw, func() (plan.Node, bool) {
+			n := plan.Node{Name: node.Name, UID: string(node.UID), Selected: selector.Matches(labels.Set(node.Labels))}
+			if nw.DeletionTimestamp != nil {
+				n.Remains, n.Unreadable = remains(node, nw)
+			}
+			n.Uninstalls = readUninstalls(uninstalls, node.Annotations)
+			n.Ignored = v1alpha1.NodeIgnored(node.Labels)
+			n.Ready = readiness(node)
+			read.read(node.Annotations, &n)
+			return n, n.Selected || n.Remains || read.hasBatch(node.Annotations)
+		})
+		if !concerned && !granted {
 			continue
 		}
-		n.Uninstalls = readUninstalls(uninstalls, node.Annotations)
-		n.Ignored = v1alpha1.NodeIgnored(node.Labels)
-		n.Ready = readiness(node)
-		read.read(node.Annotations, &n)
 		if granted {
 			if shows(node, own.seq) {
 				delete(mem.grants, node.UID)
@@ -136,6 +140,7 @@ func (m *nodeWrightMemory) forgetNodes(present map[types.UID]bool) {
 			delete(m.refusals, uid)
 		}
 	}
+	maps.DeleteFunc(m.readings, func(uid types.UID, _ reading) bool { return !present[uid] })
 }
 
 func readiness(node *corev1.Node) corev1.ConditionStatus {

@@ -1,9 +1,11 @@
 package rollout
 
 import (
+	"slices"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -35,6 +37,37 @@ type nodeWrightMemory struct {
 	promised map[types.UID]int32
 	// refusals by UID of the node, until the node changes.
 	refusals map[types.UID]refusal
+	// readings of nodes, by UID.
+	readings readings
+}
+
+// readings remember what nodes say of a NodeWright. Every change of any node
+// causes a pass over all of them, and few have changed since the last.
+type readings map[types.UID]reading
+
+type reading struct {
+	// resourceVersion of the node, generation of the NodeWright.
+	resourceVersion string
+	generation      int64
+	deleting        bool
+	node            plan.Node
+	concerned       bool
+}
+
+// of gives what a node says, read anew if the node or the NodeWright has changed,
+// and whether it concerns the NodeWright at all. What the pointers and slices in
+// it refer to must not be changed.
+func (r readings) of(node *corev1.Node, nw *v1alpha1.NodeWright, read func() (plan.Node, bool)) (n plan.Node, concerned bool) {
+	known, ok := r[node.UID]
+	deleting := nw.DeletionTimestamp != nil
+	if ok && node.ResourceVersion != "" && known.resourceVersion == node.ResourceVersion &&
+		known.generation == nw.Generation && known.deleting == deleting {
+		return known.node, known.concerned
+	}
+	n, concerned = read()
+	n.Unreadable = slices.Clip(n.Unreadable)
+	r[node.UID] = reading{node.ResourceVersion, nw.Generation, deleting, n, concerned}
+	return n, concerned
 }
 
 // ownGrant is a grant that was written, or may have been.
@@ -55,13 +88,18 @@ type refusal struct {
 func newMemory() *memory { return &memory{byName: map[string]*nodeWrightMemory{}} }
 
 // of gives the memory of the NodeWright; a new one for an object that was
-// created anew under the name.
+// created anew under the name. Grants for the one before count until the cache
+// shows them: the nodes have those slots.
 func (m *memory) of(nw *v1alpha1.NodeWright) *nodeWrightMemory {
-	if mem := m.byName[nw.Name]; mem != nil && mem.uid == nw.UID {
-		return mem
+	before := m.byName[nw.Name]
+	if before != nil && before.uid == nw.UID {
+		return before
 	}
 	mem := &nodeWrightMemory{uid: nw.UID, grants: map[types.UID]ownGrant{},
-		promised: map[types.UID]int32{}, refusals: map[types.UID]refusal{}}
+		promised: map[types.UID]int32{}, refusals: map[types.UID]refusal{}, readings: readings{}}
+	if before != nil {
+		mem.grants = before.grants
+	}
 	m.byName[nw.Name] = mem
 	return mem
 }

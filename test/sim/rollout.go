@@ -94,7 +94,11 @@ func (o *operator) rollOut(nw *v1alpha1.NodeWright, mem *rolloutMemory, in *plan
 func (o *operator) rolloutMemory(nw *v1alpha1.NodeWright) *rolloutMemory {
 	mem := o.rollouts[nw.Name]
 	if mem == nil || mem.uid != nw.UID {
-		mem = &rolloutMemory{uid: nw.UID, grants: map[types.UID]ownGrant{}}
+		grants := map[types.UID]ownGrant{}
+		if mem != nil {
+			grants = mem.grants
+		}
+		mem = &rolloutMemory{uid: nw.UID, grants: grants}
 		o.rollouts[nw.Name] = mem
 	}
 	return mem
