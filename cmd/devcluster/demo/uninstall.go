@@ -46,7 +46,7 @@ func (d *demonstration) uninstall(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("uninstall package %s: %w", pkg, err)
 	}
-	d.say("%s is off all %d nodes, and %s is ready again (%s)", pkg, snap.parts[i].nodes, name, since(began))
+	d.say("%s is taken off all nodes (%d), and %s is ready again (%s)", pkg, snap.parts[i].nodes, name, since(began))
 	return nil
 }
 
