@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -90,16 +91,17 @@ func (r *Reconciler) grant(ctx context.Context, nw *v1alpha1.NodeWright, mem *no
 	set.Batches[nw.Name] = batch
 	// From here on it may stand on the node, so it counts until a read tells.
 	own := ownGrant{node: g.Node, batch: batch, seq: view.NextSeq, doubt: true}
-	mem.remember(view.Node.UID, own)
+	before := mem.remember(view.Node.UID, own)
 	outcome, err := r.opts.Writer.Apply(ctx, view, set, false)
 	switch {
 	case apply.IsNoRoom(err):
 		logf.FromContext(ctx).Error(err, "Grant does not fit on the node", "nodewright", klog.KObj(nw), "node", g.Node)
+		mem.undo(view.Node.UID, before)
 		mem.refused(view.Node.UID, refusal{resourceVersion: view.Node.ResourceVersion, message: err.Error()})
 		grantCount.WithLabelValues(nw.Name, grantRefused).Inc()
 		return false, nil
 	case errors.Is(err, apply.ErrStaleView), err == nil && outcome == apply.NodeGone:
-		mem.undo(view.Node.UID)
+		mem.undo(view.Node.UID, before)
 		return false, nil
 	case err != nil:
 		return false, err
@@ -130,14 +132,26 @@ func (r *Reconciler) settle(ctx context.Context, name string, mem *nodeWrightMem
 		if err != nil {
 			return fmt.Errorf("read node after a grant without answer: %w", err)
 		}
-		if !found || view.Node.UID != uid || view.Record.Batches[name].ID != g.batch.ID {
+		stands, granted := standingGrant(view, found, uid, name)
+		if !granted {
 			delete(mem.grants, uid)
 			continue
 		}
-		g.doubt = false
+		// Another one than was to be written is an earlier one, which the cache may not
+		// show yet either.
+		g.batch, g.seq, g.doubt = stands, view.Record.Seq[nodestate.OwnerRollout], false
 		mem.grants[uid] = g
 	}
 	return nil
+}
+
+// standingGrant is the grant that stands on the node, if it is still this one.
+func standingGrant(view *apply.View, found bool, uid types.UID, name string) (b nodestate.Batch, granted bool) {
+	if !found || view.Node.UID != uid {
+		return nodestate.Batch{}, false
+	}
+	b, granted = view.Record.Batches[name]
+	return b, granted
 }
 
 // cleanNodes takes the grant of a NodeWright off nodes, and everything of this

@@ -113,23 +113,32 @@ func (m *nodeWrightMemory) promise(grants []plan.Grant) {
 	}
 }
 
-func (m *nodeWrightMemory) remember(node types.UID, g ownGrant) {
+// remember notes a grant, and returns the one that was known before, nil for
+// none.
+func (m *nodeWrightMemory) remember(node types.UID, g ownGrant) (before *ownGrant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if known, ok := m.grants[node]; ok {
+		before = &known
+	}
 	m.grants[node] = g
 	delete(m.refusals, node)
+	return before
 }
 
-func (m *nodeWrightMemory) undo(node types.UID) {
+// undo forgets a grant that was not written. The one before may still be on its
+// way to the cache.
+func (m *nodeWrightMemory) undo(node types.UID, before *ownGrant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.grants, node)
+	if delete(m.grants, node); before != nil {
+		m.grants[node] = *before
+	}
 }
 
 func (m *nodeWrightMemory) refused(node types.UID, r refusal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.grants, node)
 	m.refusals[node] = r
 }
 

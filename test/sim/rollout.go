@@ -205,11 +205,15 @@ func (o *operator) settleGrants(name string, mem *rolloutMemory) {
 			continue
 		}
 		v := o.writers[nodestate.OwnerRollout].read(g.node)
-		if v == nil || v.node.UID != uid || v.record.Batches[name].ID != g.batch.ID {
+		stands, granted := nodestate.Batch{}, false
+		if v != nil && v.node.UID == uid {
+			stands, granted = v.record.Batches[name]
+		}
+		if !granted {
 			delete(mem.grants, uid)
 			continue
 		}
-		g.doubt = false
+		g.batch, g.seq, g.doubt = stands, v.record.Seq[nodestate.OwnerRollout], false
 		mem.grants[uid] = g
 	}
 }

@@ -190,7 +190,9 @@ func (w *work) showDrain(pods []Pod) {
 		}
 	}
 	if len(stuck) > 0 {
-		check = waitCheck
+		if len(w.p.out.Evict) == 0 {
+			check = waitCheck
+		}
 		w.wait(nodestate.SlotDrainBlocked, shorten(stuck))
 	} else {
 		w.wait(nodestate.SlotDraining, "waits until these pods are gone: "+list(pods))
