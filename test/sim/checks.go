@@ -138,10 +138,7 @@ func (c *checks) entryWritten(node *corev1.Node, rec *nodestate.Record, e, old *
 		c.position(node, e, old)
 	}
 	if e.State == nodestate.StateComplete && !c.complete[key] {
-		if !c.succeeded[key] && (!sameRun || !interrupts(e.Stage) || !c.interruptOver(node, old)) {
-			c.w.fail("%s on %s is recorded complete, and no attempt of it succeeded", describeEntry(e), node.Name)
-		}
-		c.complete[key] = true
+		c.completed(node, key, e, old, sameRun)
 	}
 	if e.State != nodestate.StateInProgress {
 		return
@@ -153,6 +150,14 @@ func (c *checks) entryWritten(node *corev1.Node, rec *nodestate.Record, e, old *
 	if sameRun && e.Failures > old.Failures && c.evidence(e, old.Attempt) == nil {
 		c.w.fail("%s on %s counts a failure without evidence", describeEntry(e), node.Name)
 	}
+}
+
+// completed: an attempt of the stage succeeded, or the interrupt is over.
+func (c *checks) completed(node *corev1.Node, key stageKey, e, old *nodestate.PackageStatus, sameRun bool) {
+	if !c.succeeded[key] && (!sameRun || !interrupts(e.Stage) || !c.interruptOver(node, old)) {
+		c.w.fail("%s on %s is recorded complete, and no attempt of it succeeded", describeEntry(e), node.Name)
+	}
+	c.complete[key] = true
 }
 
 // evidence is the report that the running pass of the node controller had.

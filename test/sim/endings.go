@@ -108,10 +108,12 @@ func (c *checks) unexplainedRun(nw *v1alpha1.NodeWright, node *corev1.Node, rec 
 
 func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
 	stopped := nw.Paused() || nw.Disabled()
-	held := support.Obstacle(nw) != "" || unreachable(node)
+	hindered := support.Obstacle(nw) != "" || unreachable(node)
+	blocked := hindered || c.othersFirst(nw, node, rec)
 	waits := c.waitsForPods(node, rec, nw.Name) || c.waitsForOthers(node, rec, nw.Name)
 	// Nothing keeps the node from giving its slot back.
-	free := slotInUse(rec, nw.Name) && !stopped && !held && !waits && !c.othersFirst(nw, node, rec) && !c.runsOn(node.Name, nw.Name)
+	free := slotInUse(rec, nw.Name) && !stopped && !waits && !blocked && !c.runsOn(node.Name, nw.Name)
+	held := hindered || blocked && c.asleep(node.Name, nw.Name)
 	for _, rule := range []struct {
 		words   []nodestate.StatusWord
 		broken  bool
@@ -122,9 +124,9 @@ func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 		{words(nodestate.StatusComplete, nodestate.StatusErroring), free, "it is done, and keeps its slot"},
 		{words(nodestate.StatusPaused, nodestate.StatusDisabled), !stopped, "nobody paused or disabled it"},
 		{words(nodestate.StatusUnknown), len(rec.Malformed) == 0, "everything can be read"},
-		{words(nodestate.StatusBlocked), !held && !c.othersFirst(nw, node, rec) && !c.dependencyMissing(nw, rec), "nothing blocks it"},
-		{words(nodestate.StatusInProgress), !held && !c.sleepsBehindOthers(nw, node, rec) && !waits, "in progress, and nothing happens"},
-		{words(nodestate.StatusWaiting, ""), !held && !stopped && !c.usedUp(nw), "it waits for nothing"},
+		{words(nodestate.StatusBlocked), !blocked && !c.dependencyMissing(nw, rec), "nothing blocks it"},
+		{words(nodestate.StatusInProgress), !held && !waits, "in progress, and nothing happens"},
+		{words(nodestate.StatusWaiting, ""), !hindered && !stopped && !c.usedUp(nw), "it waits for nothing"},
 	} {
 		if rule.broken && slices.Contains(rule.words, rec.Status[nw.Name]) {
 			return rule.problem
@@ -142,11 +144,6 @@ func (c *checks) asleep(node, nw string) bool {
 		id, err := c.w.api.identity(job)
 		return err == nil && id.NodeWright == nw && !suspended(job) && c.executes(job, node, id.Ref())
 	}) && !c.podRunsOn(node, nw)
-}
-
-// sleepsBehindOthers: what is suspended waits for another NodeWright of the node.
-func (c *checks) sleepsBehindOthers(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) bool {
-	return c.asleep(node.Name, nw.Name) && c.othersFirst(nw, node, rec)
 }
 
 // waitsForPods: the record names what keeps the node from being empty, and that is

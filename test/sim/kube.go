@@ -172,6 +172,11 @@ func (w *world) syncUnfinished(job *batchv1.Job, pods []*corev1.Pod) bool {
 		w.condition(job, batchv1.JobFailureTarget, batchv1.JobReasonDeadlineExceeded)
 		return true
 	}
+	return w.followPods(job, pods)
+}
+
+// followPods ends a Job with its pods, or creates one.
+func (w *world) followPods(job *batchv1.Job, pods []*corev1.Pod) bool {
 	running, failed := false, false
 	for _, pod := range pods {
 		switch pod.Status.Phase {

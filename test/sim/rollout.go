@@ -175,9 +175,14 @@ func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Reco
 			n.Uninstalls = append(n.Uninstalls, plan.UninstallOf(&e))
 		}
 	}
-	if nw.DeletionTimestamp == nil {
-		return n
+	if nw.DeletionTimestamp != nil {
+		readRemains(nw, rec, &n)
 	}
+	return n
+}
+
+// readRemains reads what is left on a node of a NodeWright that is being deleted.
+func readRemains(nw *v1alpha1.NodeWright, rec *nodestate.Record, n *plan.Node) {
 	for _, m := range rec.Malformed {
 		if key, ok := nodestate.ParseKey(m.Key); ok && key.NodeWright == nw.Name && m.Kind != nodestate.KindBatch {
 			n.Unreadable = append(n.Unreadable, m.Key)
@@ -186,7 +191,6 @@ func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Reco
 	_, status := rec.Status[nw.Name]
 	n.Remains = len(n.Unreadable) > 0 || status || n.Slot != nil || hasRef(rec.Packages, nw.Name) ||
 		hasRef(rec.JobReports, nw.Name) || hasRef(rec.PodReports, nw.Name)
-	return n
 }
 
 func hasRef[V any](m map[nodestate.PackageRef]V, name string) bool {

@@ -29,16 +29,10 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 		c.startedUninstall(node, rec, nw, &pkg, e)
 		return
 	}
-	if had && old.Run != e.Run && old.State == nodestate.StateComplete && matches(&pkg, old) && !uninstalling(old.Stage) && !pendingInterrupt(old) {
+	if had && old.Run != e.Run && packageComplete(&pkg, old) {
 		c.w.fail("%s on %s starts anew although it was complete: %s", describeEntry(e), node.Name, describeEntry(old))
 	}
-	for name, version := range pkg.DependsOn {
-		dep, there := rec.Packages[nodestate.PackageRef{NodeWright: e.NodeWright, Package: name}]
-		spec, inSpec := nw.Spec.Packages[name]
-		if !there || !inSpec || !packageComplete(&spec, &dep) || !nodestate.SameVersion(dep.Version, version) {
-			c.w.fail("%s on %s starts before its dependency %s %s: %s", describeEntry(e), node.Name, name, version, describeEntry(&dep))
-		}
-	}
+	c.dependencies(node, rec, nw, &pkg, e)
 	if nw.Spec.Serial {
 		c.serial(node, rec, nw, e)
 	}
@@ -46,6 +40,17 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 		c.w.fail("%s on %s starts without a slot", describeEntry(e), node.Name)
 	}
 	c.turn(node, rec, nw, e)
+}
+
+// dependencies: all are complete at the versions asked for.
+func (c *checks) dependencies(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.NodeWright, pkg *v1alpha1.Package, e *nodestate.PackageStatus) {
+	for name, version := range pkg.DependsOn {
+		dep, there := rec.Packages[nodestate.PackageRef{NodeWright: e.NodeWright, Package: name}]
+		spec, inSpec := nw.Spec.Packages[name]
+		if !there || !inSpec || !packageComplete(&spec, &dep) || !nodestate.SameVersion(dep.Version, version) {
+			c.w.fail("%s on %s starts before its dependency %s %s: %s", describeEntry(e), node.Name, name, version, describeEntry(&dep))
+		}
+	}
 }
 
 // startedUninstall: only what is asked for is taken off, and only once nothing is
@@ -68,11 +73,6 @@ func (c *checks) startedUninstall(node *corev1.Node, rec *nodestate.Record, nw *
 // uninstalls tells whether the package is to be taken off.
 func uninstalls(nw *v1alpha1.NodeWright, pkg *v1alpha1.Package) bool {
 	return pkg.Uninstall != nil && pkg.Uninstall.Enabled && (pkg.Uninstall.Apply || nw.DeletionTimestamp != nil)
-}
-
-// pendingInterrupt tells whether a complete stage is followed by an interrupt.
-func pendingInterrupt(e *nodestate.PackageStatus) bool {
-	return e.Interrupt != nil && e.Stage != nodestate.StagePostInterrupt
 }
 
 // erroringAlone tells whether a NodeWright has entries that are erroring and

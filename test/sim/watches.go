@@ -46,8 +46,7 @@ func (o *operator) seenNode(name string, before, after *corev1.Node) {
 		o.enqueue(podController, name)
 		return
 	}
-	facts := before.Status.Conditions[0].Status != after.Status.Conditions[0].Status ||
-		before.Status.NodeInfo.BootID != after.Status.NodeInfo.BootID || before.Spec.Unschedulable != after.Spec.Unschedulable
+	facts := factsDiffer(before, after)
 	if facts || !maps.Equal(before.Labels, after.Labels) || keysDiffer(before, after) {
 		o.enqueue(nodeController, name)
 	}
@@ -65,6 +64,13 @@ func (o *operator) seenNode(name string, before, after *corev1.Node) {
 			o.enqueue(c.controller, name)
 		}
 	}
+}
+
+// factsDiffer tells whether something differs that plans follow from, besides keys
+// and labels.
+func factsDiffer(before, after *corev1.Node) bool {
+	return before.Status.Conditions[0].Status != after.Status.Conditions[0].Status ||
+		before.Status.NodeInfo.BootID != after.Status.NodeInfo.BootID || before.Spec.Unschedulable != after.Spec.Unschedulable
 }
 
 // keysDiffer tells whether a key of the contract differs, of these kinds if any

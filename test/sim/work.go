@@ -126,24 +126,28 @@ func (c *checks) granted(in *rolloutplan.Input, p *rolloutplan.Plan, g *rolloutp
 			continue
 		}
 		rec := c.w.api.record(live)
-		holds := slotInUse(rec, in.NodeWright.Name)
-		if in.NodeWright.DeletionTimestamp != nil && !n.Remains && !n.Pending {
-			// What is taken off a node is done with it.
-			holds = false
-		}
-		// An attempt may end badly on a node that was out of the rollout for a while
-		// and gave its slot back: it counts once the cache shows it.
-		told := n.Word == nodestate.StatusErroring || rec.Slots[in.NodeWright.Name].Reason == nodeplan.ReasonSlotErroring
-		erroring := n.Selected && !n.Ignored && rec.Status[in.NodeWright.Name] == nodestate.StatusErroring && told
+		// A node that everything was taken off is done with its slot.
+		holds := slotInUse(rec, in.NodeWright.Name) && (in.NodeWright.DeletionTimestamp == nil || n.Remains || n.Pending)
+		erroring := erroringAndTold(n, rec, in.NodeWright.Name)
 		slots += one(holds)
 		counting += one(holds || erroring)
 		if n.Name == g.Node {
-			counted = n.Word == nodestate.StatusErroring
+			counted = n.Word == nodestate.StatusErroring || n.Cordoned
 		}
 	}
 	if slots > ceiling || !counted && counting > ceiling {
 		c.w.fail("%s gets a slot of %s: %d slots, %d nodes count, the ceiling is %d", g.Node, in.NodeWright.Name, slots, counting, ceiling)
 	}
+}
+
+// erroringAndTold: an attempt may end badly on a node that was out of the rollout
+// for a while and gave its slot back. It counts once the cache shows it.
+func erroringAndTold(n *rolloutplan.Node, rec *nodestate.Record, nw string) bool {
+	if !n.Selected || n.Ignored {
+		return false
+	}
+	told := n.Word == nodestate.StatusErroring || rec.Slots[nw].Reason == nodeplan.ReasonSlotErroring
+	return told && rec.Status[nw] == nodestate.StatusErroring
 }
 
 func one(yes bool) int {
@@ -167,7 +171,8 @@ func (c *checks) planned(nw *v1alpha1.NodeWright, in *rolloutplan.Input, p *roll
 		rec := c.w.api.record(live)
 		for name, pkg := range nw.Spec.Packages {
 			e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]
-			if uninstalls(nw, &pkg) && ok || ok && !packageComplete(&pkg, &e) {
+			// A user may have asked for it to run again since the cache was as it is.
+			if ok && e.Reason != nodeplan.ReasonRequested && (uninstalls(nw, &pkg) || !packageComplete(&pkg, &e)) {
 				c.w.fail("%s is Ready, and node %s has %s", nw.Name, n.Name, describeEntry(&e))
 			}
 		}

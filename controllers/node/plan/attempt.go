@@ -197,12 +197,8 @@ func (w *work) observeStart(e nodestate.PackageStatus, job *Job) {
 // ensureJob sees to it that the attempt the entry names has its Job, with the
 // deadline of the present spec.
 func (w *work) ensureJob(pkg *Package) {
-	ref := w.ref(pkg.Name)
 	e, ok := w.entry(pkg.Name)
-	if !ok || w.p.malformed[ref] || e.UID != w.nw.UID || !w.unfinished(&e) || w.next(pkg).stage != "" {
-		return
-	}
-	if w.nw.Deleting && !uninstalling(e.Stage) && (!pkg.CanUninstall || !interrupting(&e)) {
+	if !ok || !w.needsJob(pkg, &e) {
 		return
 	}
 	job := w.p.jobOf(&e)
@@ -218,13 +214,34 @@ func (w *work) ensureJob(pkg *Package) {
 		w.put(e)
 	default:
 		w.active = true
-		if job.State == JobUnfinished && job.Suspended && !job.Deleting {
-			w.resume(job)
-		}
-		want := deadline(pkg.StageTimeout)
-		if job.State == JobUnfinished && !job.Deleting && !equalSeconds(want, job.DeadlineSeconds) {
-			w.p.out.Patch = append(w.p.out.Patch, JobDeadline{Name: job.Name, UID: job.UID, DeadlineSeconds: want})
-		}
+		w.keepGoing(pkg, job)
+	}
+}
+
+// needsJob tells whether the attempt that the entry names is to run: it is of this
+// NodeWright and not over, and nothing is to start in its place.
+func (w *work) needsJob(pkg *Package, e *nodestate.PackageStatus) bool {
+	switch {
+	case w.p.malformed[e.Ref()], e.UID != w.nw.UID, !w.unfinished(e):
+		return false
+	case w.nw.Deleting && !uninstalling(e.Stage) && (!pkg.CanUninstall || !interrupting(e)):
+		return false
+	default:
+		return w.next(pkg).stage == ""
+	}
+}
+
+// keepGoing lets a Job that does not run go on, with the deadline of the present
+// spec.
+func (w *work) keepGoing(pkg *Package, job *Job) {
+	if job.State != JobUnfinished || job.Deleting {
+		return
+	}
+	if job.Suspended {
+		w.resume(job)
+	}
+	if want := deadline(pkg.StageTimeout); !equalSeconds(want, job.DeadlineSeconds) {
+		w.p.out.Patch = append(w.p.out.Patch, JobDeadline{Name: job.Name, UID: job.UID, DeadlineSeconds: want})
 	}
 }
 

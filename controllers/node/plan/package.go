@@ -158,7 +158,12 @@ func (w *work) start(pkg *Package) {
 		return
 	}
 	w.advancing = true
-	if w.p.interrupted(ref) {
+	w.beginOnce(pkg, s)
+}
+
+// beginOnce begins the stage, once the node is fit for it.
+func (w *work) beginOnce(pkg *Package, s step) {
+	if w.p.interrupted(w.ref(pkg.Name)) {
 		w.wait(nodestate.SlotInterruptWaits, "the node is being interrupted")
 		return
 	}

@@ -38,22 +38,21 @@ type member struct {
 }
 
 func (p *planner) classify(n *Node) member {
-	m := member{Node: n, active: n.Selected && !n.Ignored, slot: slotInUse(n)}
-	m.worksOn = m.active
+	active := n.Selected && !n.Ignored
+	m := member{Node: n, active: active, worksOn: active, slot: slotInUse(n)}
 	if p.deleting() {
 		m.worksOn = len(n.Uninstalls) > 0 && !n.Ignored
 		// A node that was cleaned does not answer a grant any more.
 		m.slot = m.slot && (n.Remains || n.Pending)
 	}
 	// A slot in use means that the word may be about an earlier revision.
-	m.complete = m.active && !m.slot && p.ours(n.Batch) && n.Word == nodestate.StatusComplete && saysComplete(n)
+	m.complete = m.active && !m.slot && p.ours(n.Batch) && saysComplete(n)
 	m.free = p.free(n)
 	m.counts = !m.free && (m.slot || m.disturbs())
-	open := m.worksOn && (!m.complete || p.deleting())
-	if open {
+	if m.worksOn && (!m.complete || p.deleting()) {
 		m.obstacle = p.obstacle(n)
+		m.wants = !m.slot && (!p.ours(n.Batch) || retryWanted(n))
 	}
-	m.wants = open && !m.slot && (!p.ours(n.Batch) || retryWanted(n))
 	return m
 }
 
@@ -63,10 +62,10 @@ func (m *member) disturbs() bool {
 	return (m.active || m.worksOn) && !m.complete && (m.Word == nodestate.StatusErroring || m.Cordoned)
 }
 
-// saysComplete tells whether the node gave its slot back as complete, for the very
-// revision that the slot was for.
+// saysComplete tells whether the node is complete and gave its slot back as such,
+// for the very revision that the slot was for.
 func saysComplete(n *Node) bool {
-	return n.Slot != nil && n.Slot.ID == n.Batch.ID && n.Slot.Reason == nodestate.SlotComplete
+	return n.Word == nodestate.StatusComplete && n.Slot != nil && n.Slot.ID == n.Batch.ID && n.Slot.Reason == nodestate.SlotComplete
 }
 
 func slotInUse(n *Node) bool {
