@@ -107,12 +107,11 @@ func (c *checks) unexplainedRun(nw *v1alpha1.NodeWright, node *corev1.Node, rec 
 }
 
 func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
-	stopped := nw.Paused() || nw.Disabled()
-	hindered := support.Obstacle(nw) != "" || unreachable(node)
+	stopped := isStopped(nw)
+	hindered := hinders(nw, node)
 	blocked := hindered || c.othersFirst(nw, node, rec)
 	waits := c.waitsForPods(node, rec, nw.Name) || c.waitsForOthers(node, rec, nw.Name)
-	// Nothing keeps the node from giving its slot back.
-	free := slotInUse(rec, nw.Name) && !stopped && !waits && !blocked && !c.runsOn(node.Name, nw.Name)
+	free := !stopped && !waits && !blocked && c.keepsSlot(nw, node, rec)
 	held := hindered || blocked && c.asleep(node.Name, nw.Name)
 	for _, rule := range []struct {
 		words   []nodestate.StatusWord
@@ -133,6 +132,19 @@ func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 		}
 	}
 	return ""
+}
+
+func isStopped(nw *v1alpha1.NodeWright) bool { return nw.Paused() || nw.Disabled() }
+
+// hinders tells whether nothing can start on the node for now.
+func hinders(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
+	return support.Obstacle(nw) != "" || unreachable(node)
+}
+
+// keepsSlot tells whether the node has a slot, and nothing of the NodeWright runs
+// there.
+func (c *checks) keepsSlot(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) bool {
+	return slotInUse(rec, nw.Name) && !c.runsOn(node.Name, nw.Name)
 }
 
 func words(w ...nodestate.StatusWord) []nodestate.StatusWord { return w }

@@ -249,7 +249,7 @@ func (w *work) keepGoing(pkg *Package, job *Job) {
 // revision that is being renewed does not stop it. Without a slot it waits: the
 // node may have been out of the rollout, or its slot given back, since.
 func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
-	if !w.mayGoOn() {
+	if !w.mayGoOn() || w.asked[e.Name] {
 		w.wants = true
 		return
 	}

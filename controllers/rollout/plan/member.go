@@ -42,8 +42,7 @@ func (p *planner) classify(n *Node) member {
 	m := member{Node: n, active: active, worksOn: active, slot: slotInUse(n)}
 	if p.deleting() {
 		m.worksOn = len(n.Uninstalls) > 0 && !n.Ignored
-		// A node that was cleaned does not answer a grant any more.
-		m.slot = m.slot && (n.Remains || n.Pending)
+		m.slot = m.slot && answers(n)
 	}
 	// A slot in use means that the word may be about an earlier revision.
 	m.complete = m.active && !m.slot && p.ours(n.Batch) && saysComplete(n)
@@ -61,6 +60,10 @@ func (p *planner) classify(n *Node) member {
 func (m *member) disturbs() bool {
 	return (m.active || m.worksOn) && !m.complete && (m.Word == nodestate.StatusErroring || m.Cordoned)
 }
+
+// answers tells whether the node may answer a grant while the NodeWright is being
+// deleted: one that was cleaned does not any more.
+func answers(n *Node) bool { return n.Remains || n.Pending }
 
 // saysComplete tells whether the node is complete and gave its slot back as such,
 // for the very revision that the slot was for.
