@@ -53,11 +53,11 @@ metadata:
   name: unsupported
 spec:
   priority: 10
+  deploymentPolicy: gradual
   packages:
     pi:
       version: 1.0.0
       image: nodewright.example/pi
-      interrupt: {type: reboot}
 `
 
 const badInputConfiguration = managerConfiguration + "podStartGracePeriod: 1s\n"
@@ -86,7 +86,7 @@ func TestBadInput(t *testing.T) {
 
 	b.wantCondition(ctx, t, c, "sound", v1alpha1.ConditionNodeStateMalformed, b.nodes[0], pa)
 	b.wantCondition(ctx, t, c, "unpullable", v1alpha1.ConditionErroring, b.nodes[2], "pm", "ErrImagePull")
-	b.wantCondition(ctx, t, c, "unsupported", v1alpha1.ConditionBlocked, "spec.packages[pi].interrupt")
+	b.wantCondition(ctx, t, c, "unsupported", v1alpha1.ConditionBlocked, "spec.deploymentPolicy")
 	// ST-13: there is room for the grant, and not for the record.
 	b.wantCondition(ctx, t, c, "sound", v1alpha1.ConditionBlocked, b.nodes[4], v1alpha1.ReasonNoRoom)
 	b.patchNode(ctx, t, b.nodes[4], fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, filler))
