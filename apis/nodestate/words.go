@@ -67,6 +67,12 @@ func StatusWords() []StatusWord {
 // Known tells whether the stage is one of Stages.
 func (s Stage) Known() bool { return slices.Contains(Stages(), s) }
 
+// Interrupts tells whether the stage interrupts the node.
+func (s Stage) Interrupts() bool { return s == StageInterrupt || s == StageUninstallInterrupt }
+
+// Uninstalls tells whether the stage takes the package off the host.
+func (s Stage) Uninstalls() bool { return s == StageUninstall || s == StageUninstallInterrupt }
+
 // Known tells whether the state is one of States.
 func (s State) Known() bool { return slices.Contains(States(), s) }
 

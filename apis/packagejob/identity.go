@@ -171,9 +171,7 @@ func (i Identity) Ref() nodestate.PackageRef {
 }
 
 // Interrupts tells whether the stage interrupts the node.
-func (i Identity) Interrupts() bool {
-	return i.Stage == nodestate.StageInterrupt || i.Stage == nodestate.StageUninstallInterrupt
-}
+func (i Identity) Interrupts() bool { return i.Stage.Interrupts() }
 
 // NamedBy tells whether the entry names this very attempt: a Job of it is the
 // outcome that the entry waits for. The entry's UID must be the NodeWright's.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,20 +86,12 @@ func configInterrupt(p *v1alpha1.Package, before map[string]string, known bool) 
 	changed := changedKeys(before, p.ConfigMap)
 	var list []nodestate.Interrupt
 	for pattern, i := range p.ConfigInterrupts {
-		if !known || matchesAny(pattern, changed) {
+		means := func(key string) bool { return v1alpha1.ConfigKeyMatches(pattern, key) }
+		if !known || slices.ContainsFunc(changed, means) {
 			list = append(list, interruptOf(&i))
 		}
 	}
 	return nodestate.StrongestInterrupt(list)
-}
-
-func matchesAny(pattern string, keys []string) bool {
-	for _, key := range keys {
-		if v1alpha1.ConfigKeyMatches(pattern, key) {
-			return true
-		}
-	}
-	return false
 }
 
 // changedKeys are the keys whose values differ, in no order.

@@ -101,9 +101,7 @@ func decode(nw *v1alpha1.NodeWright, opts *Options) (plan.NodeWright, error) {
 			interrupt := interruptOf(p.Interrupt)
 			pkg.Interrupt = &interrupt
 		}
-		if u := p.Uninstall; u != nil && u.Enabled {
-			pkg.CanUninstall, pkg.Uninstall = true, u.Apply
-		}
+		pkg.CanUninstall, pkg.Uninstall = p.CanUninstall(), p.Uninstalls()
 		in.Packages = append(in.Packages, pkg)
 	}
 	return in, nil

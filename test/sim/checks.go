@@ -103,7 +103,7 @@ func (c *checks) stays(node *corev1.Node, was, is *nodestate.Record, answered ma
 		if _, stays := is.Packages[ref]; stays || answered[ref.NodeWright] {
 			continue
 		}
-		if e := was.Packages[ref]; uninstalling(e.Stage) && (c.interruptOver(node, &e) || e.State == nodestate.StateComplete) {
+		if e := was.Packages[ref]; e.Stage.Uninstalls() && (c.interruptOver(node, &e) || e.State == nodestate.StateComplete) {
 			continue
 		}
 		if nw := c.basis.specs[ref.NodeWright]; nw != nil && nw.DeletionTimestamp == nil {
@@ -154,7 +154,7 @@ func (c *checks) entryWritten(node *corev1.Node, rec *nodestate.Record, e, old *
 
 // completed: an attempt of the stage succeeded, or the interrupt is over.
 func (c *checks) completed(node *corev1.Node, key stageKey, e, old *nodestate.PackageStatus, sameRun bool) {
-	if !c.succeeded[key] && (!sameRun || !interrupts(e.Stage) || !c.interruptOver(node, old)) {
+	if !c.succeeded[key] && (!sameRun || !e.Stage.Interrupts() || !c.interruptOver(node, old)) {
 		c.w.fail("%s on %s is recorded complete, and no attempt of it succeeded", describeEntry(e), node.Name)
 	}
 	c.complete[key] = true
@@ -182,7 +182,7 @@ func (c *checks) position(node *corev1.Node, e, old *nodestate.PackageStatus) {
 	if back || e.Failures < old.Failures {
 		c.w.fail("the record of %s went back: %s, before %s", node.Name, describeEntry(e), describeEntry(old))
 	}
-	if now > was && old.State != nodestate.StateComplete && (!interrupts(old.Stage) || !c.interruptOver(node, old)) && !c.succeeded[stageKey{node.UID, e.Ref(), e.Run, old.Stage}] {
+	if now > was && old.State != nodestate.StateComplete && (!old.Stage.Interrupts() || !c.interruptOver(node, old)) && !c.succeeded[stageKey{node.UID, e.Ref(), e.Run, old.Stage}] {
 		c.w.fail("%s on %s follows a stage that did not succeed", describeEntry(e), node.Name)
 	}
 }

@@ -178,7 +178,7 @@ func (c *checks) waitsForOthers(node *corev1.Node, rec *nodestate.Record, nw str
 		}
 	}
 	for ref, e := range rec.Packages {
-		if ref.NodeWright != nw && interrupts(e.Stage) && e.State == nodestate.StateInProgress {
+		if ref.NodeWright != nw && e.Stage.Interrupts() && e.State == nodestate.StateInProgress {
 			return true
 		}
 	}

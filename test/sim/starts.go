@@ -25,7 +25,7 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 	if !ok {
 		c.w.fail("%s on %s starts, and is not in the spec", describeEntry(e), node.Name)
 	}
-	if uninstalling(e.Stage) {
+	if e.Stage.Uninstalls() {
 		c.startedUninstall(node, rec, nw, &pkg, e)
 		return
 	}
@@ -72,7 +72,7 @@ func (c *checks) startedUninstall(node *corev1.Node, rec *nodestate.Record, nw *
 
 // uninstalls tells whether the package is to be taken off.
 func uninstalls(nw *v1alpha1.NodeWright, pkg *v1alpha1.Package) bool {
-	return pkg.Uninstall != nil && pkg.Uninstall.Enabled && (pkg.Uninstall.Apply || nw.DeletionTimestamp != nil)
+	return pkg.Uninstalls() || nw.DeletionTimestamp != nil && pkg.CanUninstall()
 }
 
 // erroringAlone tells whether a NodeWright has entries that are erroring and

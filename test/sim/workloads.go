@@ -303,10 +303,6 @@ func (c *checks) interruptOver(node *corev1.Node, e *nodestate.PackageStatus) bo
 	}
 }
 
-func interrupts(s nodestate.Stage) bool {
-	return s == nodestate.StageInterrupt || s == nodestate.StageUninstallInterrupt
-}
-
 // shares: who shared an interrupt is complete only with its carrier.
 func (c *checks) shares(node *corev1.Node, was, is *nodestate.Record, e, old *nodestate.PackageStatus) {
 	if old.State != nodestate.StateSkipped || e.Run != old.Run || e.State == nodestate.StateSkipped || e.Stage == nodestate.StageConfig ||
@@ -318,12 +314,8 @@ func (c *checks) shares(node *corev1.Node, was, is *nodestate.Record, e, old *no
 	if !stands {
 		carrier = was.Packages[ref]
 	}
-	over := carrier.Stage == nodestate.StagePostInterrupt || interrupts(carrier.Stage) && carrier.State == nodestate.StateComplete
-	if before := was.Packages[ref]; !over && interrupts(before.Stage) && !c.interruptOver(node, &before) || !stands && !uninstalling(carrier.Stage) {
+	over := carrier.Stage == nodestate.StagePostInterrupt || carrier.Stage.Interrupts() && carrier.State == nodestate.StateComplete
+	if before := was.Packages[ref]; !over && before.Stage.Interrupts() && !c.interruptOver(node, &before) || !stands && !carrier.Stage.Uninstalls() {
 		c.w.fail("%s on %s follows the interrupt of %s: %s", describeEntry(e), node.Name, old.Carrier, describeEntry(&carrier))
 	}
-}
-
-func uninstalling(s nodestate.Stage) bool {
-	return s == nodestate.StageUninstall || s == nodestate.StageUninstallInterrupt
 }

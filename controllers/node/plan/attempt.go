@@ -95,16 +95,19 @@ func (w *work) report(e *nodestate.PackageStatus) *nodestate.JobReport {
 
 // park ends the run: no further attempt follows.
 func (w *work) park(e nodestate.PackageStatus) {
-	last := e.Message
-	e.Reason = ReasonAttemptFailed
+	reason, last := ReasonAttemptFailed, e.Message
 	if report := w.report(&e); report != nil {
-		e.Reason, last = report.Reason, describe(report)
+		reason, last = report.Reason, describe(report)
 	}
-	e.State = nodestate.StateErroring
-	e.Message = fmt.Sprintf("stage %s failed %s and is not tried again before the package or the retry limit changes: %s",
-		e.Stage, times(e.Failures), last)
-	w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
+	w.giveUp(e, reason, fmt.Sprintf("stage %s failed %s and is not tried again before the package or the retry limit changes: %s",
+		e.Stage, times(e.Failures), last))
+}
+
+// giveUp leaves the entry erroring, and tells of it.
+func (w *work) giveUp(e nodestate.PackageStatus, reason, message string) {
+	e.State, e.Reason, e.Message = nodestate.StateErroring, reason, message
 	w.put(e)
+	w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, message)})
 }
 
 // retry makes the next attempt of an entry in back-off due: it follows from the
@@ -224,7 +227,7 @@ func (w *work) needsJob(pkg *Package, e *nodestate.PackageStatus) bool {
 	switch {
 	case w.p.malformed[e.Ref()], e.UID != w.nw.UID, !w.unfinished(e):
 		return false
-	case w.nw.Deleting && !uninstalling(e.Stage) && (!pkg.CanUninstall || !interrupting(e)):
+	case w.nw.Deleting && !e.Stage.Uninstalls() && (!pkg.CanUninstall || !interrupting(e)):
 		return false
 	default:
 		return w.next(pkg).stage == ""
@@ -267,7 +270,7 @@ func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
 		DeadlineSeconds: deadline(pkg.StageTimeout), BootID: e.BootID,
 		Order: w.batch.Order, Unsure: w.lostSight(e.Ref()),
 	}
-	if interrupts(e.Stage) {
+	if e.Stage.Interrupts() {
 		create.Interrupt = e.Interrupt
 	}
 	w.p.out.Create = append(w.p.out.Create, create)
@@ -282,7 +285,7 @@ func (w *work) mayDisturb(pkg *Package, e *nodestate.PackageStatus) bool {
 		w.wait(nodestate.SlotInterruptWaits, "the node is being interrupted")
 		return false
 	}
-	if interrupts(e.Stage) {
+	if e.Stage.Interrupts() {
 		other := w.p.runsAnything()
 		if len(created) > 0 {
 			other = "a Job that is created now"
@@ -300,7 +303,7 @@ func (w *work) mayDisturb(pkg *Package, e *nodestate.PackageStatus) bool {
 		return false
 	}
 	delete(w.p.out.Set.DrainStarts, w.nw.Name)
-	if interrupts(e.Stage) {
+	if e.Stage.Interrupts() {
 		// A reboot is timed from here, however long the way to it was.
 		e.Since = nodestate.FormatTime(w.p.in.Now)
 		w.put(*e)

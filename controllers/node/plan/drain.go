@@ -121,7 +121,7 @@ func (w *work) empty(cordoned bool) {
 		p.due(p.in.Now.Add(waitCheck))
 		return
 	}
-	if stay := pick(pods, func(x *Pod) bool { return x.NonInterrupt }); len(stay) > 0 {
+	if stay := slices.DeleteFunc(slices.Clone(pods), func(x Pod) bool { return !x.NonInterrupt }); len(stay) > 0 {
 		w.wait(nodestate.SlotNonInterruptPods, "waits for pods that podNonInterruptLabels select: "+list(stay))
 		p.due(p.in.Now.Add(waitCheck))
 		return
@@ -217,7 +217,7 @@ func (w *work) giveUpDrain(pods []Pod, timeout time.Duration) {
 	for _, d := range w.awaitQuiet {
 		e, running := w.entry(d.pkg.Name)
 		if d.step.stage != "" {
-			if interrupts(d.step.stage) {
+			if d.step.stage.Interrupts() {
 				e.Stage = d.step.stage
 			} else {
 				w.begin(d.pkg, d.step)
@@ -227,24 +227,12 @@ func (w *work) giveUpDrain(pods []Pod, timeout time.Duration) {
 		if !running {
 			continue
 		}
-		e.State, e.Reason, e.UID = nodestate.StateErroring, ReasonDrainTimeout, w.nw.UID
-		e.Message = fmt.Sprintf("the node was not empty within %s of drain.timeout, and stays cordoned; ask for a rerun, or change the package, to try again: %s",
-			timeout, list(pods))
-		w.put(e)
-		w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
+		e.UID = w.nw.UID
+		w.giveUp(e, ReasonDrainTimeout, fmt.Sprintf("the node was not empty within %s of drain.timeout, and stays cordoned; "+
+			"ask for a rerun, or change the package, to try again: %s", timeout, list(pods)))
 	}
 	delete(w.p.out.Set.DrainStarts, w.nw.Name)
 	w.active = w.goesOn()
-}
-
-func pick(pods []Pod, want func(*Pod) bool) []Pod {
-	var out []Pod
-	for i := range pods {
-		if want(&pods[i]) {
-			out = append(out, pods[i])
-		}
-	}
-	return out
 }
 
 func list(pods []Pod) string {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
-	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 )
 
 // due is a package with the step that it waits to take.
@@ -23,7 +22,7 @@ func (w *work) decide(pkg *Package, s step) (interrupt *nodestate.Interrupt, con
 	switch {
 	case !s.newRun:
 		return old.Interrupt, old.ConfigOnly
-	case s.stage == nodestate.StageUninstall && uninstalling(old.Stage):
+	case s.stage == nodestate.StageUninstall && old.Stage.Uninstalls():
 		return old.Interrupt, false
 	case s.stage == nodestate.StageApply, s.stage == nodestate.StageUpgrade, s.stage == nodestate.StageUninstall:
 		return pkg.Interrupt, false
@@ -72,15 +71,15 @@ func (w *work) refreshInterrupt(pkg *Package, e nodestate.PackageStatus) {
 func (w *work) resolveSkipped() {
 	for _, ref := range w.p.refsOf(w.nw.Name) {
 		e := w.p.out.Set.Packages[ref]
-		if e.State != nodestate.StateSkipped || !interrupts(e.Stage) {
+		if e.State != nodestate.StateSkipped || !e.Stage.Interrupts() {
 			continue
 		}
 		carrier, ok := w.entry(e.Carrier)
 		switch {
-		case ok && interrupts(carrier.Stage) && carrier.State == nodestate.StateComplete,
+		case ok && carrier.Stage.Interrupts() && carrier.State == nodestate.StateComplete,
 			ok && carrier.Stage == nodestate.StagePostInterrupt:
 			e.State, e.Carrier, e.Message = nodestate.StateComplete, "", ""
-		case ok && interrupts(carrier.Stage) && (carrier.State == nodestate.StateInProgress || carrier.State == nodestate.StateErroring):
+		case ok && carrier.Stage.Interrupts() && (carrier.State == nodestate.StateInProgress || carrier.State == nodestate.StateErroring):
 			continue
 		case e.Stage == nodestate.StageUninstallInterrupt:
 			e.Stage, e.State, e.Carrier, e.Message = nodestate.StageUninstall, nodestate.StateComplete, "", ""
@@ -104,7 +103,7 @@ func (w *work) startInterrupts() {
 		return
 	}
 	carrier, interrupt := w.carrier()
-	reboot := interrupt.Type == string(v1alpha1.InterruptReboot)
+	reboot := interrupt.Type == nodestate.InterruptReboot
 	if reboot && w.p.in.Node.BootID == "" {
 		w.wait(nodestate.SlotNoBootID, "the kubelet reports no boot ID, so nobody could tell that the node was rebooted")
 		return
@@ -184,20 +183,17 @@ func (p *planner) holdStalled(nodeWright string) {
 	}
 }
 
-// findInterruptDue tells whether a NodeWright that may go on waits to interrupt the
+// interruptDue tells whether a NodeWright that may go on waits to interrupt the
 // node, or does so: nothing that is suspended goes on before.
-func (p *planner) findInterruptDue() bool {
+func (p *planner) interruptDue() bool {
 	for i := range p.order {
 		nw := &p.order[i]
-		batch, granted := p.in.Record.Batches[nw.Name]
-		slot, answered := p.in.Record.Slots[nw.Name]
-		if nw.Paused || nw.Disabled || nw.Held != "" || !granted || answered && !batch.Holds(&slot) {
+		if w := newWork(p, nw); w.stopped() || nw.Held != "" || !w.holdsSlot() {
 			continue
 		}
 		for j := range nw.Packages {
 			e := p.in.Record.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: nw.Packages[j].Name}]
-			waits := e.Stage == nodestate.StageConfig || e.Stage == nodestate.StageUninstall
-			if e.Interrupt != nil && waits && e.State == nodestate.StateComplete {
+			if next, more := nextStage(&e); more && next.Interrupts() && e.State == nodestate.StateComplete {
 				return true
 			}
 		}
@@ -233,11 +229,17 @@ func (p *planner) interrupted(but nodestate.PackageRef) bool {
 	})
 }
 
-// underway tells whether the Job of an interrupt runs, or the node may go down for
-// it any time. Between two attempts it does not.
+// underway tells whether the node is being interrupted for the entry. Between two
+// attempts it is not.
 func (p *planner) underway(e *nodestate.PackageStatus) bool {
+	return e.Reason != ReasonBackOff && p.interruptLasts(e)
+}
+
+// interruptLasts tells whether the Job of an interrupt runs, or the node may go
+// down for it any time.
+func (p *planner) interruptLasts(e *nodestate.PackageStatus) bool {
 	job := p.jobOf(e)
-	return job != nil && e.Reason != ReasonBackOff && (job.State == JobUnfinished || rebooting(e))
+	return job != nil && (job.State == JobUnfinished || rebooting(e))
 }
 
 func describeInterrupt(i *nodestate.Interrupt) string {

@@ -44,17 +44,14 @@ func (p *planner) cleanUp(name string, gone bool) {
 // standDown is for a NodeWright that no longer selects the node, or whose node
 // is ignored: what runs may end, nothing starts, the slot is given back. An
 // attempt whose pod cannot start would keep the slot for its whole deadline, and
-// one that is suspended for ever: both are ended. The entries stay, since the packages are still on the host.
+// one that is suspended for ever: both are ended. The entries stay, since the
+// packages are still on the host.
 func (p *planner) standDown(nw *NodeWright, reason string) {
 	w := newWork(p, nw)
 	w.forgetRemoved()
 	w.adopt()
 	w.answerRequests()
-	for i := range nw.Packages {
-		w.observe(&nw.Packages[i])
-	}
-	w.resolveSkipped()
-	w.finishUninstalls()
+	w.observeAll()
 	for i := range nw.Packages {
 		e, ok := w.entry(nw.Packages[i].Name)
 		job := p.jobOf(&e)

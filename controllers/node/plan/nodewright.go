@@ -213,7 +213,7 @@ func (w *work) done(pkg *Package) bool {
 		return !ok
 	case w.nw.Deleting:
 		return !ok || !interrupting(&e)
-	case !ok || e.State != nodestate.StateComplete || e.UID != w.nw.UID || uninstalling(e.Stage):
+	case !ok || e.State != nodestate.StateComplete || e.UID != w.nw.UID || e.Stage.Uninstalls():
 		return false
 	}
 	_, more := w.nextStage(pkg, &e)

@@ -31,7 +31,7 @@ func (w *work) next(pkg *Package) step {
 		return step{}
 	case !ok:
 		return restart(nodestate.StageApply, "the package is not on this node")
-	case uninstalling(e.Stage):
+	case e.Stage.Uninstalls():
 		return w.nextCancelled(&e)
 	case w.rebooted(&e):
 		return restart(nodestate.StageApply, "the node was rebooted")
@@ -152,7 +152,7 @@ func (w *work) start(pkg *Package) {
 		w.advancing = true
 		return
 	}
-	if interrupts(s.stage) {
+	if s.stage.Interrupts() {
 		// Once nothing else can advance, those that wait share one interrupt.
 		w.atInterrupt = append(w.atInterrupt, due{pkg: pkg, step: s})
 		return
@@ -177,7 +177,7 @@ func (w *work) beginOnce(pkg *Package, s step) {
 // waitsForOthers tells whether the package cannot start yet for other packages of
 // the NodeWright.
 func (w *work) waitsForOthers(pkg *Package, s step) bool {
-	if uninstalling(s.stage) {
+	if s.stage.Uninstalls() {
 		if by := w.dependents(pkg); by != "" {
 			w.wants, w.active = true, true
 			w.wait(nodestate.SlotNoPath, "uninstall runs in reverse order: these packages are taken off first: "+by)
@@ -187,7 +187,7 @@ func (w *work) waitsForOthers(pkg *Package, s step) bool {
 		w.showMissing(pkg, missing)
 		return true
 	}
-	if !w.nw.Serial || interrupts(s.stage) {
+	if !w.nw.Serial || s.stage.Interrupts() {
 		return false
 	}
 	if len(w.awaitQuiet) > 0 {
@@ -266,7 +266,7 @@ func (w *work) begin(pkg *Package, s step) {
 
 // fillContent says what of the package the stage runs.
 func (w *work) fillContent(pkg *Package, e, old *nodestate.PackageStatus, s step) {
-	if uninstalling(s.stage) {
+	if s.stage.Uninstalls() {
 		// What is on the host goes, be the spec ahead of it. Another image of the same
 		// version may be there since the one before could not be pulled.
 		if nodestate.SameVersion(pkg.Version, e.Version) {
@@ -275,7 +275,7 @@ func (w *work) fillContent(pkg *Package, e, old *nodestate.PackageStatus, s step
 		return
 	}
 	if s.newRun {
-		if old.Version != "" && old.Version != pkg.Version && !uninstalling(old.Stage) {
+		if old.Version != "" && old.Version != pkg.Version && !old.Stage.Uninstalls() {
 			e.Previous = remember(old)
 		}
 		e.Version = pkg.Version

@@ -37,8 +37,6 @@ type planner struct {
 	// those for which that is decided in this pass.
 	interrupts []nodestate.PackageRef
 	begun      []nodestate.PackageRef
-	// interruptDue says that the node is about to be interrupted, or is.
-	interruptDue bool
 	// malformed packages, and NodeWrights that have one.
 	malformed   map[nodestate.PackageRef]bool
 	malformedNW map[string]bool
@@ -72,7 +70,6 @@ func newPlanner(in *Input) *planner {
 	}
 	fill(&p.out.Set)
 	p.findMalformed()
-	p.interruptDue = p.findInterruptDue()
 	p.working = p.findWorking()
 	return p
 }
@@ -207,15 +204,6 @@ func (p *planner) everywhere(by string) string {
 		}
 	}
 	return ""
-}
-
-// uninstallsHere tells whether a NodeWright that is being deleted has something to
-// take off the host.
-func (p *planner) uninstallsHere(nw *NodeWright) bool {
-	return slices.ContainsFunc(nw.Packages, func(pkg Package) bool {
-		_, recorded := p.in.Record.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: pkg.Name}]
-		return recorded && pkg.CanUninstall
-	})
 }
 
 // due notes a time at which something is to be looked at again.

@@ -8,8 +8,8 @@ import (
 
 // observeReboot brings the entry of a reboot up to date. Only the boot ID decides
 // it: the Job may end before the host goes down, be killed by that, or be replaced
-// after it. timeout bounds it from when its Job was created, 0 for no bound.
-// It tells whether the rest follows from the Job as for other stages.
+// after it. The stage timeout of the package bounds it from when its Job was
+// created. byJob tells whether the rest follows from the Job as for other stages.
 func (w *work) observeReboot(e nodestate.PackageStatus, pkg *Package) (byJob bool) {
 	if w.bootChanged(&e) {
 		e.State, e.Reason, e.Message, e.UID = nodestate.StateComplete, "", "", w.nw.UID
@@ -25,11 +25,8 @@ func (w *work) observeReboot(e nodestate.PackageStatus, pkg *Package) (byJob boo
 	if since, err := nodestate.ParseTime(e.Since); err == nil && pkg.StageTimeout > 0 && job != nil && e.Reason != ReasonBackOff {
 		ends := since.Add(pkg.StageTimeout)
 		if !w.p.in.Now.Before(ends) {
-			e.State, e.Reason = nodestate.StateErroring, ReasonRebootTimeout
-			e.Message = fmt.Sprintf("the node reports no new boot within %s of the interrupt; it is complete as soon as the node is up again, "+
-				"else look at the host and ask for a rerun", pkg.StageTimeout)
-			w.put(e)
-			w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
+			w.giveUp(e, ReasonRebootTimeout, fmt.Sprintf("the node reports no new boot within %s of the interrupt; "+
+				"it is complete as soon as the node is up again, else look at the host and ask for a rerun", pkg.StageTimeout))
 			return false
 		}
 		w.p.due(ends)
@@ -53,7 +50,7 @@ func (w *work) bootChanged(e *nodestate.PackageStatus) bool {
 func (p *planner) moveBaselines(from string) {
 	for ref := range p.out.Set.Packages {
 		e := p.out.Set.Packages[ref]
-		if e.BootID == from && (!interrupts(e.Stage) || e.State == nodestate.StateComplete) {
+		if e.BootID == from && (!e.Stage.Interrupts() || e.State == nodestate.StateComplete) {
 			e.BootID = p.in.Node.BootID
 			p.out.Set.Packages[ref] = e
 		}
@@ -63,7 +60,7 @@ func (p *planner) moveBaselines(from string) {
 // rebooted tells whether the package has to be applied anew since the node was
 // rebooted by others, as long as the configuration asks for that.
 func (w *work) rebooted(e *nodestate.PackageStatus) bool {
-	return w.p.in.Config.ReapplyOnReboot && !interrupts(e.Stage) && w.bootChanged(e)
+	return w.p.in.Config.ReapplyOnReboot && !e.Stage.Interrupts() && w.bootChanged(e)
 }
 
 // bootOf is the boot that an entry is to show: of an interrupt that is not over
@@ -72,7 +69,7 @@ func (w *work) rebooted(e *nodestate.PackageStatus) bool {
 func (w *work) bootOf(e, old *nodestate.PackageStatus) string {
 	sameRun := old.Run == e.Run && old.BootID != ""
 	switch {
-	case sameRun && interrupts(e.Stage) && old.Stage == e.Stage && e.State != nodestate.StateComplete:
+	case sameRun && e.Stage.Interrupts() && old.Stage == e.Stage && e.State != nodestate.StateComplete:
 		return old.BootID
 	case sameRun && w.rebooted(old):
 		return old.BootID

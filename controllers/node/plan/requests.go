@@ -167,7 +167,7 @@ func (w *work) rerun(ref nodestate.PackageRef, stage nodestate.Stage) (refusal s
 	case stage == nodestate.StageUpgrade && len(e.Previous) == 0:
 		return "there was no version before that it could be upgraded from"
 	}
-	if w.uninstalls(w.specOf(ref.Package)) && uninstalling(e.Stage) {
+	if w.uninstalls(w.specOf(ref.Package)) && e.Stage.Uninstalls() {
 		stage = nodestate.StageUninstall
 	}
 	e.Stage, e.State, e.Reason, e.ConfigOnly = stage, nodestate.StateUnknown, ReasonRequested, false

@@ -4,7 +4,6 @@ import (
 	"reflect"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
-	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 )
 
 // change says how the spec of a package differs from its entry.
@@ -57,25 +56,15 @@ func nextStage(e *nodestate.PackageStatus) (next nodestate.Stage, ok bool) {
 	}
 }
 
-// interrupts tells whether the stage interrupts the node.
-func interrupts(s nodestate.Stage) bool {
-	return s == nodestate.StageInterrupt || s == nodestate.StageUninstallInterrupt
-}
-
 // interrupting tells whether the node is being interrupted for the entry: nobody
 // takes that back, and nothing else runs on the node meanwhile.
 func interrupting(e *nodestate.PackageStatus) bool {
-	return interrupts(e.Stage) && e.State == nodestate.StateInProgress
+	return e.Stage.Interrupts() && e.State == nodestate.StateInProgress
 }
 
 // rebooting tells whether only another boot ID ends the stage.
 func rebooting(e *nodestate.PackageStatus) bool {
-	return interrupts(e.Stage) && e.Interrupt != nil && e.Interrupt.Type == string(v1alpha1.InterruptReboot)
-}
-
-// uninstalling tells whether the stage takes the package off the host.
-func uninstalling(s nodestate.Stage) bool {
-	return s == nodestate.StageUninstall || s == nodestate.StageUninstallInterrupt
+	return e.Stage.Interrupts() && e.Interrupt != nil && e.Interrupt.Type == nodestate.InterruptReboot
 }
 
 // beforeInterrupt tells whether a run that installs the package, and not only

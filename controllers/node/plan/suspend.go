@@ -39,7 +39,7 @@ func (w *work) resume(job *Job) {
 	case !job.Held:
 		w.wait(nodestate.SlotJobSuspended, "")
 	case w.stopped():
-	case w.mayGoOn() && w.p.interruptDue:
+	case w.mayGoOn() && w.p.interruptDue():
 		w.wait(nodestate.SlotInterruptWaits, "a Job that is suspended goes on once the node was interrupted")
 	case w.mayGoOn():
 		w.p.hold(job, false, fmt.Sprintf("NodeWright %s is neither paused nor disabled any more", w.nw.Name))

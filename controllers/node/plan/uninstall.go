@@ -19,7 +19,7 @@ func (w *work) nextUninstall(pkg *Package, e *nodestate.PackageStatus, recorded 
 	switch {
 	case !recorded:
 		return step{}
-	case !uninstalling(e.Stage):
+	case !e.Stage.Uninstalls():
 		return restart(nodestate.StageUninstall, "its uninstall was asked for")
 	case e.State == nodestate.StateComplete:
 		stage, more := nextStage(e)
@@ -81,7 +81,7 @@ func (w *work) finishUninstalls() {
 	var names []string
 	for _, ref := range w.p.refsOf(w.nw.Name) {
 		e := w.p.out.Set.Packages[ref]
-		if !uninstalling(e.Stage) || e.State != nodestate.StateComplete {
+		if !e.Stage.Uninstalls() || e.State != nodestate.StateComplete {
 			continue
 		}
 		if _, more := nextStage(&e); more {
@@ -100,7 +100,7 @@ func (w *work) finishUninstalls() {
 func (p *planner) planDeletion(nw *NodeWright) {
 	w := newWork(p, nw)
 	w.observeAll()
-	if !w.toUninstall() && !w.interrupts() {
+	if !p.uninstallsHere(nw) && !w.interrupts() {
 		p.cleanUp(nw.Name, false)
 		return
 	}
@@ -128,10 +128,10 @@ func (w *work) abandon(ref nodestate.PackageRef) {
 	}
 }
 
-// toUninstall tells whether a package that can be taken off is on the node.
-func (w *work) toUninstall() bool {
-	return slices.ContainsFunc(w.nw.Packages, func(pkg Package) bool {
-		_, recorded := w.entry(pkg.Name)
+// uninstallsHere tells whether a package that can be taken off is on the node.
+func (p *planner) uninstallsHere(nw *NodeWright) bool {
+	return slices.ContainsFunc(nw.Packages, func(pkg Package) bool {
+		_, recorded := p.out.Set.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: pkg.Name}]
 		return recorded && pkg.CanUninstall
 	})
 }
@@ -140,7 +140,6 @@ func (w *work) toUninstall() bool {
 func (w *work) interrupts() bool {
 	return slices.ContainsFunc(w.p.refsOf(w.nw.Name), func(ref nodestate.PackageRef) bool {
 		e := w.p.out.Set.Packages[ref]
-		job := w.p.jobOf(&e)
-		return interrupting(&e) && job != nil && (job.State == JobUnfinished || rebooting(&e))
+		return interrupting(&e) && w.p.interruptLasts(&e)
 	})
 }

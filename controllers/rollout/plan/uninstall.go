@@ -15,9 +15,8 @@ const uninstallHelp = "an uninstall failed (mend its cause and ask for a rerun, 
 // UninstallOf is what a plan has to know of the entry of a package that is to be
 // taken off.
 func UninstallOf(e *nodestate.PackageStatus) Uninstall {
-	begun := e.Stage == nodestate.StageUninstall || e.Stage == nodestate.StageUninstallInterrupt
 	return Uninstall{
-		Package: e.Name, Failed: begun && e.State == nodestate.StateErroring,
+		Package: e.Name, Failed: e.Stage.Uninstalls() && e.State == nodestate.StateErroring,
 		Reason: e.Reason, Message: e.Message,
 	}
 }
