@@ -167,6 +167,11 @@ const SlotBackOff = "BackOff"
 // stage cannot start, as long as that may pass by itself.
 const SlotPodNotStarting = "PodNotStarting"
 
+// SlotPackageWaits is the Reason of a working slot on whose node a package waits
+// for other packages of the same NodeWright, as dependsOn or serial ask for. The
+// node gets on, so it is not held up.
+const SlotPackageWaits = "PackageWaits"
+
 // Reasons of a working slot whose node is being emptied before it is
 // interrupted, with a Message that names what is waited for.
 const (

@@ -11,8 +11,10 @@ import (
 
 const (
 	// drainCheck is how often the pods of a node are looked at while it is being
-	// emptied: they are not watched.
+	// emptied: they are not watched. Many end at once, so it begins with drainSoon
+	// and grows with the time that the drain takes.
 	drainCheck = 5 * time.Second
+	drainSoon  = time.Second
 	// waitCheck is how often, while they have to leave by themselves or cannot be
 	// evicted.
 	waitCheck = 15 * time.Second
@@ -173,13 +175,17 @@ func (w *work) drain(pods []Pod) {
 		}
 		p.out.Evict = append(p.out.Evict, Eviction{NodeWright: name, Pod: pod.Name, UID: pod.UID})
 	}
-	w.showDrain(pods)
+	w.showDrain(pods, started)
 }
 
-// showDrain says what the drain waits for.
-func (w *work) showDrain(pods []Pod) {
+// showDrain says what the drain waits for. Started is the zero time where that is
+// not known.
+func (w *work) showDrain(pods []Pod, started time.Time) {
 	var stuck []string
 	check := drainCheck
+	if !started.IsZero() {
+		check = min(max(w.p.in.Now.Sub(started), drainSoon), drainCheck)
+	}
 	for i := range pods {
 		switch pod := &pods[i]; {
 		case pod.Terminating:

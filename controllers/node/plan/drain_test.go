@@ -65,6 +65,22 @@ func TestTerminatingPodsAreWaitedFor_DR02_DR06(t *testing.T) {
 	}
 }
 
+// Pods that end are looked for soon, and less often the longer they take.
+func TestDrainIsLookedAtSoonAndThenLessOften(t *testing.T) {
+	w := drained(t, Pod{Name: "apps/web", UID: "u1"})
+	w.slow = true
+	w.pass()
+	w.pods[0].Terminating = true
+	began := w.in.Now
+	for _, after := range []struct{ began, want time.Duration }{{0, time.Second}, {time.Second, time.Second},
+		{2 * time.Second, 2 * time.Second}, {4 * time.Second, 4 * time.Second}, {8 * time.Second, 5 * time.Second}, {time.Hour, 5 * time.Second}} {
+		w.in.Now = began.Add(after.began)
+		if got := w.pass().NextCheck.Sub(w.in.Now); got != after.want {
+			t.Errorf("%s after the drain began, it is looked at again after %s, want %s", after.began, got, after.want)
+		}
+	}
+}
+
 // ST-26: pods that cannot be evicted are an expected wait, named in the record.
 func TestBlockedDrain(t *testing.T) {
 	w := drained(t, Pod{Name: "apps/web", UID: "u1"})

@@ -33,6 +33,8 @@ type work struct {
 	wantsQuiet  bool
 	// waits is why a stage on a node that works does not go on.
 	waits hold
+	// turns says of packages that did not begin which others they wait for.
+	turns []string
 }
 
 // hold is a reason why a stage does not start or go on, with a sentence about it.

@@ -185,6 +185,7 @@ func (w *work) waitsForOthers(pkg *Package, s step) bool {
 		}
 	} else if missing := w.missingDependency(pkg); missing != "" {
 		w.showMissing(pkg, missing)
+		w.turns = append(w.turns, fmt.Sprintf("%s waits for %s to be complete", pkg.Name, missing))
 		return true
 	}
 	if !w.nw.Serial || s.stage.Interrupts() {
@@ -195,7 +196,12 @@ func (w *work) waitsForOthers(pkg *Package, s step) bool {
 		w.wants = true
 		return true
 	}
-	return w.otherActive(pkg.Name)
+	other := w.otherActive(pkg.Name)
+	if other == "" {
+		return false
+	}
+	w.turns = append(w.turns, fmt.Sprintf("%s waits for %s, since packages run one at a time", pkg.Name, other))
+	return true
 }
 
 // mustEnd ends what runs for a package that is to start anew, and tells whether
@@ -301,9 +307,10 @@ func remember(old *nodestate.PackageStatus) []nodestate.PreviousVersion {
 	return previous
 }
 
-// otherActive tells whether another package of the NodeWright is at work. One
-// that waits to start anew is not: two of them would wait for each other.
-func (w *work) otherActive(pkg string) bool {
+// otherActive names another package of the NodeWright that is at work; empty if
+// none is. One that waits to start anew is not: two of them would wait for each
+// other.
+func (w *work) otherActive(pkg string) string {
 	for i := range w.nw.Packages {
 		other := &w.nw.Packages[i]
 		if other.Name == pkg {
@@ -311,10 +318,10 @@ func (w *work) otherActive(pkg string) bool {
 		}
 		e, ok := w.entry(other.Name)
 		if ok && w.unfinished(&e) && w.next(other).stage == "" || w.p.runs(w.ref(other.Name)) {
-			return true
+			return other.Name
 		}
 	}
-	return false
+	return ""
 }
 
 // unfinished tells whether an attempt of the entry runs, or may come without a

@@ -16,7 +16,7 @@ func TestInstall(t *testing.T) {
 	p := w.pass()
 	w.want("nw", "pa", "apply/in_progress")
 	w.want("nw", "pb", "absent")
-	w.wantStatus("nw", nodestate.StatusInProgress, nodestate.SlotWorking, "")
+	w.wantStatus("nw", nodestate.StatusInProgress, nodestate.SlotWorking, nodestate.SlotPackageWaits)
 	if len(p.Create) != 1 || p.Create[0].Order != 4 || *p.Create[0].DeadlineSeconds != 3600 {
 		t.Fatalf("created %+v", p.Create)
 	}

@@ -70,6 +70,13 @@ func (w *work) answerSlot(complete, erroring bool) {
 
 // showWait says on the slot what the node waits for, and since when.
 func (w *work) showWait(slot *nodestate.Slot) {
+	if n := len(w.turns); w.waits.reason == "" && w.hold.reason == "" && n > 0 {
+		// Ordinary progress: the first is enough to say what the node is at.
+		w.waits = hold{nodestate.SlotPackageWaits, w.turns[0]}
+		if n > 1 {
+			w.waits.message += fmt.Sprintf("; packages that wait as well: %d", n-1)
+		}
+	}
 	slot.Reason = w.waits.reason
 	if w.waits.message == "" {
 		return

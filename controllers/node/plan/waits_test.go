@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,4 +100,40 @@ func TestImageChangeGoesOnWithUpgrade(t *testing.T) {
 	w.pass()
 	w.pass()
 	w.want("nw", "pa", "apply/in_progress")
+}
+
+// A package that has not begun says on the slot which others it waits for, as
+// long as it does.
+func TestPackageThatWaitsForOthersIsShown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		serial bool
+		third  Package
+		want   []string
+	}{
+		"serial":        {serial: true, third: makePackage("pc"), want: []string{"pb waits for pa, since packages run one at a time", "wait as well: 1"}},
+		"dependency":    {third: makePackage("pc"), want: []string{"pb waits for pa 1.0.0 to be complete"}},
+		"two that wait": {third: makePackage("pc", "pb"), want: []string{"pb waits for pa 1.0.0", "wait as well: 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			second := makePackage("pb", "pa")
+			if tc.serial {
+				second = makePackage("pb")
+			}
+			nw := makeNodeWright("nw", makePackage("pa"), second, tc.third)
+			nw.Serial = tc.serial
+			w := newWorld(t, nw)
+			w.pass()
+			w.wantWait(nodestate.SlotPackageWaits, tc.want...)
+			if message := w.in.Record.Slots["nw"].Message; len(tc.want) == 1 && strings.Contains(message, "as well") {
+				t.Errorf("message is %q, want one package in it", message)
+			}
+			// A pause is what holds it up then.
+			w.nw("nw").Paused = true
+			w.pass()
+			w.wantStatus("nw", nodestate.StatusPaused, nodestate.SlotWorking, "")
+			w.nw("nw").Paused = false
+			w.finishAll()
+			w.wantStatus("nw", nodestate.StatusComplete, nodestate.SlotReleased, ReasonComplete)
+		})
+	}
 }

@@ -88,7 +88,7 @@ func retryWanted(n *Node) bool {
 // waits is what holds up a node that works and does not pass by itself, as the
 // node says; empty if nothing does.
 func (m *member) waits() string {
-	if m.struggles() || m.draining() || m.drainBlocked() {
+	if m.struggles() || m.draining() || m.drainBlocked() || m.slotReason() == nodestate.SlotPackageWaits {
 		return ""
 	}
 	return m.slotReason()

@@ -103,7 +103,7 @@ func TestGrantsOfAnyInput(t *testing.T) {
 				orders[n.Batch.Order] = n.Name
 			}
 			complete := !slot && n.Word == nodestate.StatusComplete && n.Batch != nil && n.Batch.Rollout == revision.Of(in.NodeWright) &&
-				n.Slot != nil && n.Slot.Reason == nodestate.SlotComplete
+				n.Slot != nil && n.Slot.ID == n.Batch.ID && n.Slot.Reason == nodestate.SlotComplete
 			if slot || (active || n.Selected && !n.Ignored) && !complete && (n.Word == nodestate.StatusErroring || n.Cordoned) {
 				counting++
 			}

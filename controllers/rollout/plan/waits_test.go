@@ -67,6 +67,7 @@ func TestReasonsOfSlotsAreShown(t *testing.T) {
 		"waits for a paused Job":    {change: slot(nodestate.SlotWorking, nodestate.SlotJobHeld), want: nodestate.SlotJobHeld},
 		"tries again":               {change: slot(nodestate.SlotWorking, nodestate.SlotBackOff)},
 		"does not start yet":        {change: slot(nodestate.SlotWorking, nodestate.SlotPodNotStarting)},
+		"packages take turns":       {change: slot(nodestate.SlotWorking, nodestate.SlotPackageWaits)},
 		"gave up for a dependency":  {change: slot(nodestate.SlotReleased, nodestate.SlotNoPath), want: nodestate.SlotNoPath},
 		"gave up for something new": {change: slot(nodestate.SlotReleased, "Whatever"), want: "Whatever"},
 		"the entry says more": {want: "ImagePullBackOff", change: func(w *world) {

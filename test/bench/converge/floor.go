@@ -46,26 +46,18 @@ func newFloor(config *rest.Config, nw *v1alpha1.NodeWright, nodes []string, work
 	return &floor{jobs: client.BatchV1().Jobs(operator.Namespace), pods: client.CoreV1().Pods(operator.Namespace), nw: nw, nodes: nodes, workers: workers, round: round}, nil
 }
 
-// chain is the stages of one package on one node.
-type chain []*batchv1.Job
-
-func (f *floor) chains() ([]chain, error) {
-	var out []chain
+func (f *floor) work() (*work, error) {
 	settings := &stagejob.Settings{
 		Namespace: operator.Namespace, AgentImage: agentImage,
 		CopyDirRoot: "/var/lib/skyhook", AgentLogRoot: "/var/log/skyhook", HostRoot: "/",
 	}
-	for _, pkg := range f.nw.Spec.PackageNames() {
-		for _, node := range f.nodes {
-			var c chain
-			for _, stage := range []nodestate.Stage{nodestate.StageApply, nodestate.StageConfig} {
-				job, err := f.job(settings, node, pkg, stage)
-				if err != nil {
-					return nil, err
-				}
-				c = append(c, job)
-			}
-			out = append(out, c)
+	out := newWork()
+	for _, node := range f.nodes {
+		err := out.addNode(f.nw, func(pkg string, stage nodestate.Stage) (*batchv1.Job, error) {
+			return f.job(settings, node, pkg, stage)
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
@@ -80,6 +72,7 @@ func (f *floor) job(settings *stagejob.Settings, node, pkg string, stage nodesta
 			Package: pkg, Run: int64(f.round), Stage: stage, Version: p.Version,
 		},
 		NodeWright: f.nw, Package: &p, Image: p.Image, SpecHash: "bench", DeadlineSeconds: &deadline,
+		Interrupt: interruptOf(&p, stage),
 	})
 	return job, err
 }
@@ -87,21 +80,18 @@ func (f *floor) job(settings *stagejob.Settings, node, pkg string, stage nodesta
 // run creates the Jobs and waits until all have succeeded. With ordered, a
 // stage is created when the one before has succeeded; else all at once.
 func (f *floor) run(ctx context.Context, ordered bool) (time.Duration, error) {
-	chains, err := f.chains()
+	work, err := f.work()
 	if err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	queue := make(chan *batchv1.Job, 2*len(chains))
-	next := map[string]*batchv1.Job{}
-	for _, c := range chains {
-		queue <- c[0]
-		if ordered {
-			next[c[0].Name] = c[1]
-		} else {
-			queue <- c[1]
-		}
+	queue := make(chan *batchv1.Job, len(work.all))
+	if !ordered {
+		work.first, work.after = work.all, nil
+	}
+	for _, job := range work.first {
+		queue <- job
 	}
 	done, started := make(chan struct{}), make(chan struct{})
 	var workers sync.WaitGroup
@@ -126,16 +116,16 @@ func (f *floor) run(ctx context.Context, ordered bool) (time.Duration, error) {
 		})
 	}
 	began := time.Now()
-	err = f.follow(ctx, started, len(chains)*stagesPerPackage, next, queue)
+	err = f.follow(ctx, started, work, queue)
 	took := time.Since(began)
 	close(done)
 	workers.Wait()
 	return took, err
 }
 
-// follow watches Jobs until want have succeeded, and sends the next stage of
-// those that did.
-func (f *floor) follow(ctx context.Context, started chan<- struct{}, want int, next map[string]*batchv1.Job, queue chan<- *batchv1.Job) error {
+// follow watches Jobs until all have succeeded, and sends what comes after those
+// that did.
+func (f *floor) follow(ctx context.Context, started chan<- struct{}, work *work, queue chan<- *batchv1.Job) error {
 	list, err := f.jobs.List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return fmt.Errorf("list jobs: %w", err)
@@ -151,11 +141,11 @@ func (f *floor) follow(ctx context.Context, started chan<- struct{}, want int, n
 	defer w.Stop()
 	close(started)
 	succeeded := map[string]bool{}
-	for len(succeeded) < want {
+	for len(succeeded) < len(work.all) {
 		select {
 		case e, ok := <-w.ResultChan():
 			if !ok {
-				return fmt.Errorf("watch jobs: it ended with %d of %d succeeded", len(succeeded), want)
+				return fmt.Errorf("watch jobs: it ended with %d of %d succeeded", len(succeeded), len(work.all))
 			}
 			job, isJob := e.Object.(*batchv1.Job)
 			if !isJob || e.Type == watch.Deleted || succeeded[job.Name] {
@@ -166,8 +156,8 @@ func (f *floor) follow(ctx context.Context, started chan<- struct{}, want int, n
 				return fmt.Errorf("job %s failed", job.Name)
 			case finished:
 				succeeded[job.Name] = true
-				if following := next[job.Name]; following != nil {
-					queue <- following
+				for _, next := range work.succeeded(job.Name) {
+					queue <- next
 				}
 			}
 		case <-ctx.Done():

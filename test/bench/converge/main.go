@@ -41,6 +41,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("converge", flag.ContinueOnError)
 	flags.IntVar(&o.nodes, "nodes", 100, "simulated nodes")
 	flags.IntVar(&o.packages, "packages", 3, "packages of the NodeWright, independent of each other; 1 to 100")
+	flags.BoolVar(&o.interrupts, "interrupts", false, "each package restarts a service of the node, which is drained of a pod before")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds of floor and operator; default 3 up to 200 nodes, else 1")
 	flags.IntVar(&o.workers, "workers", 16, "nodes that operator and bare client work on at once")
 	flags.StringVar(&o.profile, "profile", "", "directory for processor profiles of the API server during raw, floor and operator")

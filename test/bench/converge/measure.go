@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
@@ -28,6 +29,9 @@ const (
 
 type benchOptions struct {
 	nodes, packages, rounds, workers int
+	// interrupts says that each package interrupts the node, and that a pod runs on
+	// each node that has to be evicted before.
+	interrupts bool
 	// profile is the directory for profiles of the API server; none if empty.
 	profile string
 }
@@ -79,28 +83,41 @@ concurrency:
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{o: o, cp: cp, op: op, nw: makeNodeWright(o.packages), nodes: nodes, profiler: profiler}
+	b := &bench{o: o, cp: cp, op: op, nw: makeNodeWright(o.packages, o.interrupts), nodes: nodes, profiler: profiler}
 	return b.rounds(ctx)
 }
 
-func makeNodeWright(packages int) *v1alpha1.NodeWright {
+func makeNodeWright(packages int, interrupts bool) *v1alpha1.NodeWright {
 	nw := &v1alpha1.NodeWright{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeWright"},
 		ObjectMeta: metav1.ObjectMeta{Name: "converge"},
 		Spec:       v1alpha1.NodeWrightSpec{Packages: map[string]v1alpha1.Package{}},
 	}
+	if interrupts {
+		// The default is one node at a time, which would measure the waits of a drain.
+		nw.Spec.InterruptionBudget = &v1alpha1.InterruptionBudget{Percent: ptr.To(int32(100))}
+	}
 	for i := range packages {
 		name := fmt.Sprintf("package-%c%c", 'a'+i/26, 'a'+i%26)
-		nw.Spec.Packages[name] = v1alpha1.Package{Version: "1.0.0", Image: "nodewright.example/" + name}
+		p := v1alpha1.Package{Version: "1.0.0", Image: "nodewright.example/" + name}
+		if interrupts {
+			p.Interrupt = &v1alpha1.Interrupt{Type: v1alpha1.InterruptService, Services: []string{"containerd.service"}}
+		}
+		nw.Spec.Packages[name] = p
 	}
 	return nw
 }
 
 func (b *bench) rounds(ctx context.Context) (*Result, error) {
 	r := &Result{
-		Nodes: b.o.nodes, Packages: b.o.packages, Stages: b.o.packages * stagesPerPackage, Rounds: b.o.rounds,
+		Nodes: b.o.nodes, Packages: b.o.packages, Stages: stages(b.o.packages, b.o.interrupts), Rounds: b.o.rounds,
 	}
 	r.WritesBudget = r.Nodes * (3*r.Stages + 6)
+	if b.o.interrupts {
+		// Once for each node: cordon, begin of the drain, end of the cordon, and the
+		// events of cordon, interrupt and end.
+		r.WritesBudget += 6 * r.Nodes
+	}
 	var raw, floors, seconds, ratios []float64
 	for round := range b.o.rounds {
 		took, err := b.bare(ctx, 2*round, false)

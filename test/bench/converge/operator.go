@@ -37,11 +37,14 @@ type counts struct {
 	reads int
 }
 
+// kindEviction is counted apart from writes.
+const kindEviction = "pods/eviction"
+
 func (c counts) writes() (n int) {
 	for _, v := range c.perKind {
 		n += v
 	}
-	return n
+	return n - c.perKind[kindEviction]
 }
 
 // operatorRound starts the operator, rolls the NodeWright out, measures, and
@@ -62,6 +65,11 @@ func (b *bench) operatorRound(ctx context.Context, r *Result, round int) (_ floa
 	defer func() { err = errors.Join(err, op.Stop()) }()
 	if err := errors.Join(b.leads(ctx), op.Ready(ctx)); err != nil {
 		return 0, err
+	}
+	if b.o.interrupts {
+		if err := startWorkload(ctx, b.cp.Config(), b.nodes); err != nil {
+			return 0, err
+		}
 	}
 	file, err := b.writeManifest()
 	if err != nil {
@@ -202,7 +210,7 @@ func (b *bench) settle(ctx context.Context, r *Result, before map[string]int) er
 		return fmt.Errorf("%w: the operator counted %v, the API server %v", err, own.perKind, seen)
 	}
 	progress("  reads and watches of the operator: %d", own.reads)
-	r.Writes, r.PerKind = own.writes(), own.perKind
+	r.Writes, r.PerKind, r.Evictions = own.writes(), own.perKind, own.perKind[kindEviction]
 	r.Conflicts = max(r.Conflicts, own.conflicts)
 	return nil
 }

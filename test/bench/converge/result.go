@@ -6,8 +6,14 @@ import (
 	"slices"
 )
 
-// stagesPerPackage is apply and config.
-const stagesPerPackage = 2
+// stages are the Jobs of one node: apply and config of each package; with
+// interrupts, one for all packages and the post-interrupt of each.
+func stages(packages int, interrupts bool) int {
+	if interrupts {
+		return 3*packages + 1
+	}
+	return 2 * packages
+}
 
 // Result is what a run measured. Times are seconds, medians over rounds.
 type Result struct {
@@ -24,10 +30,12 @@ type Result struct {
 	RawSeconds float64 `json:"rawSeconds"`
 	// Ratio is the median of seconds by floorSeconds of each round.
 	Ratio float64 `json:"ratio"`
-	// Writes of the operator in the last round, leases apart, as its transport
+	// Writes of the operator in the last round, leases and evictions apart, as its transport
 	// counted and the API server's audit log confirmed.
 	Writes       int `json:"writes"`
 	WritesBudget int `json:"writesBudget"`
+	// Evictions are requests to evict a pod, those that were refused included.
+	Evictions int `json:"evictions"`
 	// Conflicts are writes answered 409, and reconcile errors.
 	Conflicts int `json:"conflicts"`
 	// RSSMiB is the operator's highest resident memory.
