@@ -176,7 +176,7 @@ func (p *part) add(node *corev1.Node, nw *v1alpha1.NodeWright) {
 		word = nodestate.StatusWaiting
 	}
 	p.status[word]++
-	if slot := rec.Slots[nw.Name]; slot.State == nodestate.SlotWorking && slot.Reason != "" {
+	if slot := rec.Slots[nw.Name]; slot.State == nodestate.SlotWorking && slot.Reason != "" && slot.Reason != nodestate.SlotPackageWaits {
 		p.waits[slot.Reason]++
 	}
 	for pkg, places := range p.stages {
