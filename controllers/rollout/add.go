@@ -88,7 +88,7 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 	err := builder.ControllerManagedBy(mgr).
 		Named(Name).
 		For(&v1alpha1.NodeWright{}, builder.WithPredicates(nodeWrightChanged())).
-		Owns(&corev1.ConfigMap{}, builder.WithPredicates(configMapLost())).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.nodeWrightOf), builder.WithPredicates(configMapLost())).
 		Watches(&corev1.Node{}, handler.Funcs{
 			CreateFunc: r.nodeCreated, UpdateFunc: r.nodeUpdated, DeleteFunc: r.nodeDeleted,
 		}).

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,14 +39,12 @@ const sweepInterval = time.Minute
 // immutable ConfigMap, before any node may ask for it. invalid says what the
 // API server does not take.
 func (r *Reconciler) provideConfigMaps(ctx context.Context, nw *v1alpha1.NodeWright) (invalid string, err error) {
-	// An uninstall needs its configMap as well. A deletion in the foreground takes
-	// ConfigMaps away at once, whenever they come back.
-	foreground := slices.Contains(nw.Finalizers, metav1.FinalizerDeleteDependents)
-	if nw.DeletionTimestamp == nil && !works(nw) || nw.DeletionTimestamp != nil && foreground {
+	if nw.DeletionTimestamp == nil && !works(nw) {
 		return "", nil
 	}
 	for _, pkg := range nw.Spec.PackageNames() {
 		p := nw.Spec.Packages[pkg]
+		// An uninstall needs its configMap as well.
 		if len(p.ConfigMap) == 0 || nw.DeletionTimestamp != nil && !p.CanUninstall() {
 			continue
 		}
@@ -63,6 +59,9 @@ func (r *Reconciler) provideConfigMaps(ctx context.Context, nw *v1alpha1.NodeWri
 	return "", nil
 }
 
+// desiredConfigMap has no owner: the garbage collector would take it away as soon
+// as the NodeWright is deleted in the foreground, and with it what an uninstall
+// needs. It goes with the finalizer of the NodeWright.
 func desiredConfigMap(nw *v1alpha1.NodeWright, namespace, pkg string, data map[string]string) *corev1.ConfigMap {
 	hash := revision.ConfigHash(data)
 	return &corev1.ConfigMap{
@@ -73,9 +72,6 @@ func desiredConfigMap(nw *v1alpha1.NodeWright, namespace, pkg string, data map[s
 				packagejob.LabelName: packagejob.LabelValue(nw.Name),
 				LabelConfigPackage:   pkg,
 				LabelConfigHash:      hash,
-			},
-			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(nw, v1alpha1.GroupVersion.WithKind(v1alpha1.KindNodeWright)),
 			},
 		},
 		Immutable: ptr.To(true),
@@ -127,17 +123,17 @@ func asWanted(have, want *corev1.ConfigMap) bool {
 		}
 	}
 	return have.DeletionTimestamp == nil && ptr.Deref(have.Immutable, false) && sameContent(have, want) &&
-		equality.Semantic.DeepEqual(have.OwnerReferences, want.OwnerReferences)
+		len(have.OwnerReferences) == 0
 }
 
-// adopt makes a ConfigMap with the right content ours. Other owners go: with
-// them, the garbage collector would take it from under the NodeWright.
+// adopt makes a ConfigMap with the right content ours. Owners go: with them, the
+// garbage collector would take it from under the NodeWright.
 func (r *Reconciler) adopt(ctx context.Context, have, want *corev1.ConfigMap) error {
 	patch, err := json.Marshal(map[string]any{
 		"immutable": true,
 		"metadata": map[string]any{
 			"uid": have.UID, "resourceVersion": have.ResourceVersion,
-			"labels": want.Labels, "ownerReferences": want.OwnerReferences,
+			"labels": want.Labels, "ownerReferences": nil,
 		},
 	})
 	if err != nil {
@@ -197,25 +193,48 @@ func (r *Reconciler) sweepConfigMaps(ctx context.Context, nw *v1alpha1.NodeWrigh
 	return time.Time{}, nil
 }
 
-// spareConfigMaps are the ConfigMaps of the NodeWright that its spec does not
-// name.
-func (r *Reconciler) spareConfigMaps(ctx context.Context, nw *v1alpha1.NodeWright) ([]corev1.ConfigMap, error) {
+// deleteConfigMaps deletes all ConfigMaps of a NodeWright that is clean, or gone.
+func (r *Reconciler) deleteConfigMaps(ctx context.Context, nodeWright string) error {
+	list, err := r.configMaps(ctx, nodeWright)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if err := r.client.Delete(ctx, &list[i], client.Preconditions{UID: &list[i].UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete configmap of nodewright %s: %w", nodeWright, err)
+		}
+	}
+	return nil
+}
+
+// configMaps are those of the packages of the NodeWright, and of earlier ones of
+// its name.
+func (r *Reconciler) configMaps(ctx context.Context, nodeWright string) ([]corev1.ConfigMap, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var list corev1.ConfigMapList
 	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace), client.HasLabels{LabelConfigHash},
-		client.MatchingLabels{packagejob.LabelName: packagejob.LabelValue(nw.Name)}, client.DisableReadYourWritesConsistency)
+		client.MatchingLabels{packagejob.LabelName: packagejob.LabelValue(nodeWright)})
 	if err != nil {
 		return nil, fmt.Errorf("list configmaps: %w", err)
+	}
+	return list.Items, nil
+}
+
+// spareConfigMaps are the ConfigMaps of the NodeWright that its spec does not
+// name.
+func (r *Reconciler) spareConfigMaps(ctx context.Context, nw *v1alpha1.NodeWright) ([]corev1.ConfigMap, error) {
+	list, err := r.configMaps(ctx, nw.Name)
+	if err != nil {
+		return nil, err
 	}
 	wanted := map[string]bool{}
 	for pkg, p := range nw.Spec.Packages {
 		wanted[revision.ConfigMapName(nw.Name, nw.UID, pkg, revision.ConfigHash(p.ConfigMap))] = true
 	}
 	var out []corev1.ConfigMap
-	for i := range list.Items {
-		cm := &list.Items[i]
-		if !wanted[cm.Name] && cm.DeletionTimestamp == nil && metav1.IsControlledBy(cm, nw) {
+	for i := range list {
+		if cm := &list[i]; !wanted[cm.Name] && cm.DeletionTimestamp == nil {
 			out = append(out, *cm)
 		}
 	}

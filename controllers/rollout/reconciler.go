@@ -25,8 +25,6 @@ import (
 // NodeWrights are patched for their finalizer only; the spec is the user's.
 // +kubebuilder:rbac:groups=nodewright.nvidia.com,resources=nodewrights,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=nodewright.nvidia.com,resources=nodewrights/status,verbs=patch
-// A ConfigMap is owned by a NodeWright and blocks its deletion.
-// +kubebuilder:rbac:groups=nodewright.nvidia.com,resources=nodewrights/finalizers,verbs=update
 // ConfigMaps of packages are in the operator's namespace. No delete of
 // collections.
 // +kubebuilder:rbac:groups="",namespace=system,resources=configmaps,verbs=get;list;watch;create;patch;delete
@@ -113,6 +111,9 @@ func (r *Reconciler) carryOut(ctx context.Context, nw *v1alpha1.NodeWright, mem 
 // once nothing is left.
 func (r *Reconciler) clean(ctx context.Context, nw *v1alpha1.NodeWright, mem *nodeWrightMemory, p *plan.Plan) error {
 	if p.RemoveFinalizer {
+		if err := r.deleteConfigMaps(ctx, nw.Name); err != nil {
+			return err
+		}
 		return r.removeFinalizer(ctx, nw)
 	}
 	if len(p.Clean) == 0 {
@@ -161,13 +162,18 @@ func works(nw *v1alpha1.NodeWright) bool {
 	return nw.DeletionTimestamp == nil && support.Obstacle(nw) == ""
 }
 
-// forget takes grants of a NodeWright that is gone off the nodes. Only the API
-// server tells that it is: the cache may not have it yet.
+// forget takes grants of a NodeWright that is gone off the nodes, and its
+// ConfigMaps away, should somebody have taken its finalizer off. Only the API
+// server tells that it is gone: the cache may not have it yet.
 func (r *Reconciler) forget(ctx context.Context, name string) error {
 	r.memory.drop(name)
 	r.pace.drop(name)
 	nodes, err := r.nodesWithGrant(ctx, name)
-	if err != nil || len(nodes) == 0 {
+	if err != nil {
+		return err
+	}
+	configs, err := r.configMaps(ctx, name)
+	if err != nil || len(nodes)+len(configs) == 0 {
 		return err
 	}
 	nw, err := live.NodeWright(ctx, r.opts.Live, name)
@@ -177,6 +183,9 @@ func (r *Reconciler) forget(ctx context.Context, name string) error {
 	if nw != nil && !cleanedUp(nw) {
 		return nil // it is new, and its own event is on the way
 	}
-	logf.FromContext(ctx).Info("Taking grants of a NodeWright that is gone off nodes", "nodewright", klog.KRef("", name), "nodes", len(nodes))
+	logf.FromContext(ctx).Info("Cleaning up after a NodeWright that is gone", "nodewright", klog.KRef("", name), "nodes", len(nodes))
+	if err := r.deleteConfigMaps(ctx, name); err != nil {
+		return err
+	}
 	return r.cleanNodes(ctx, name, nodes)
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/controllers/apply"
 )
 
@@ -36,12 +39,32 @@ func nodeWrightChanged() predicate.Predicate {
 	}
 }
 
-// configMapLost lets through what somebody else did to a ConfigMap.
+// configMapLost lets through what somebody else did to a ConfigMap of a package.
 func configMapLost() predicate.Predicate {
+	ours := func(o client.Object) bool { return o.GetLabels()[LabelConfigHash] != "" }
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return ours(e.ObjectOld) || ours(e.ObjectNew) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return ours(e.Object) },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// nodeWrightOf finds the NodeWright of a ConfigMap. The label may hold a hash of
+// the name. Of an update this is asked for both states.
+func (r *Reconciler) nodeWrightOf(ctx context.Context, o client.Object) []reconcile.Request {
+	list, err := r.listNodeWrights(ctx)
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "Cannot tell whose a ConfigMap is", "configMap", klog.KObj(o))
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list {
+		if packagejob.LabelValue(list[i].Name) == o.GetLabels()[packagejob.LabelName] {
+			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: list[i].Name}})
+		}
+	}
+	return out
 }
 
 func (r *Reconciler) nodeCreated(ctx context.Context, e event.CreateEvent, q queue) {

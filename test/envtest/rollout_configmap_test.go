@@ -49,7 +49,7 @@ func wantConfigMap(t *testing.T, cm *corev1.ConfigMap, nw *v1alpha1.NodeWright, 
 	if diff := cmp.Diff(map[string]string{"driver.conf": content}, cm.Data); diff != "" {
 		t.Errorf("data (-want +got):\n%s", diff)
 	}
-	if !ptr.Deref(cm.Immutable, false) || len(cm.OwnerReferences) != 1 || !metav1.IsControlledBy(cm, nw) ||
+	if !ptr.Deref(cm.Immutable, false) || len(cm.OwnerReferences) != 0 ||
 		cm.Labels[packagejob.LabelName] != packagejob.LabelValue(nw.Name) {
 		t.Errorf("immutable %v, owners %+v, labels %v", cm.Immutable, cm.OwnerReferences, cm.Labels)
 	}
@@ -136,6 +136,42 @@ func TestConfigMapThatCannotBeStored(t *testing.T) {
 	got := b.awaitStatus(t, nw.Name, nodestate.StatusBlocked)
 	if c := conditionOf(t, got, v1alpha1.ConditionBlocked); c.Reason != v1alpha1.ReasonInvalidSpec {
 		t.Errorf("condition %+v", c)
+	}
+}
+
+// ConfigMaps have no owner, so that no garbage collector takes them before their
+// time: they go with the finalizer, and also where somebody took that off.
+func TestConfigMapsGoWithTheNodeWright(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, b *bed, node string, nw *v1alpha1.NodeWright){
+		"deleted": func(t *testing.T, b *bed, node string, nw *v1alpha1.NodeWright) {
+			if err := b.admin.Delete(t.Context(), nw.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			b.settle(t)
+			if b.configMap(t, configName(nw, "one")) == nil {
+				t.Error("the ConfigMap is gone while a node has records")
+			}
+			b.forgetOn(t, node, nw.Name)
+		},
+		"finalizer taken off": func(t *testing.T, b *bed, _ string, nw *v1alpha1.NodeWright) { b.removeNodeWright(t, nw.Name) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newRolloutBed(t)
+			node := b.createNode(t).Name
+			nw := b.createNodeWright(t, "", withConfig("one"))
+			other := b.createNodeWright(t, "-b", withConfig("one"))
+			for _, name := range []string{nw.Name, other.Name} {
+				b.awaitGrant(t, node, name)
+				b.answer(t, node, name, nodestate.SlotReleased, nodestate.StatusComplete)
+			}
+			end(t, b, node, nw)
+			eventually(t, "NodeWright and ConfigMap are gone", func() bool {
+				return b.nodeWright(t, nw.Name) == nil && b.configMap(t, configName(nw, "one")) == nil
+			})
+			if b.configMap(t, configName(other, "one")) == nil {
+				t.Error("the ConfigMap of another NodeWright is gone")
+			}
+		})
 	}
 }
 
