@@ -72,6 +72,6 @@ demo: ## Roll packages over simulated nodes. NODES=20 MANIFEST=file KEEP=1.
 	@go run ./cmd/devcluster demo --nodes=$(NODES) $(if $(MANIFEST),--manifest=$(MANIFEST)) $(if $(filter-out 0,$(KEEP)),--keep)
 
 .PHONY: bench
-bench: ## Measure webhooks and convergence. NODES=20 PACKAGES=3.
-	@go test ./webhooks/... -run '^$$' -bench . -benchmem
+bench: ## Measure webhooks, planner and convergence. NODES=20 PACKAGES=3.
+	@go test ./webhooks/... ./controllers/node/plan -run '^$$' -bench . -benchmem
 	@go run ./test/bench/converge -nodes $(NODES) -packages $(PACKAGES)

@@ -43,7 +43,7 @@ func TestCaps(t *testing.T) {
 }
 
 // JB-26: a log of 1 MiB, multibyte and broken.
-func TestCapTailOfALargeLog(t *testing.T) {
+func TestCapTailOfALargeLog_JB26(t *testing.T) {
 	t.Parallel()
 	for name, unit := range map[string]string{
 		"multibyte": "日本語", "four bytes": "😀", "bad bytes": "a\xff", "all bad": "\xff", "cut runes": "\xe6\x97x",

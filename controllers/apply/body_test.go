@@ -12,7 +12,7 @@ import (
 
 // The body of a request holds the keys, name and UID, and nothing else: a field
 // with a zero value would be taken from its owner.
-func TestBody(t *testing.T) {
+func TestBody_ST29(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "n1", UID: "u1", ResourceVersion: "5",
 		Labels: map[string]string{"theirs": "x"}, Annotations: map[string]string{"example.com/theirs": "x"},

@@ -21,7 +21,7 @@ import (
 
 // ST-26, DR-05: what an eviction came to is known to the next plan, and no
 // expected answer is an error.
-func TestEvictionsAreRemembered(t *testing.T) {
+func TestEvictionsAreRemembered_ST26_DR05(t *testing.T) {
 	fault := errors.New("fault")
 	tests := map[string]struct {
 		outcome drain.Outcome

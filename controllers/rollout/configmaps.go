@@ -185,7 +185,10 @@ func (r *Reconciler) sweepConfigMaps(ctx context.Context, nw *v1alpha1.NodeWrigh
 			continue
 		}
 		err := r.client.Delete(ctx, cm, client.Preconditions{UID: &cm.UID})
-		if client.IgnoreNotFound(err) != nil {
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			continue // gone, or another one has the name now
+		}
+		if err != nil {
 			return time.Time{}, fmt.Errorf("delete configmap that nobody needs: %w", err)
 		}
 		logf.FromContext(ctx).Info("Deleted a ConfigMap that nobody needs", "configMap", klog.KObj(cm))

@@ -191,7 +191,7 @@ func TestUnreadableJobIsMarkedOnce(t *testing.T) {
 
 // Q2, ST-03: what fails for one Job holds back neither the others of its node
 // nor other nodes; a node is worked on by one worker at a time, nodes by many.
-func TestOneFailingJobHoldsNobodyBack(t *testing.T) {
+func TestOneFailingJobHoldsNobodyBack_ST03(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	inFlight, most, mostPerNode := map[string]int{}, 0, 0
@@ -307,7 +307,7 @@ func TestDeletedPodIsNoFailure(t *testing.T) {
 
 // JB-19, JB-21: Jobs of a node that is gone, or another one of the name, are
 // deleted, with an event each; those of the node that is there stay.
-func TestJobsOfAGoneNodeAreDeleted(t *testing.T) {
+func TestJobsOfAGoneNodeAreDeleted_JB19_JB21(t *testing.T) {
 	t.Parallel()
 	b := jobBed(t, fixedLog(""))
 	node := b.createNode(t)

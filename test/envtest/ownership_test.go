@@ -143,7 +143,7 @@ func TestMalformedValueSurvives(t *testing.T) {
 }
 
 // A key that others hold too is removed all the same.
-func TestCoOwnedKeyIsRemoved(t *testing.T) {
+func TestCoOwnedKeyIsRemoved_ST10_ST11(t *testing.T) {
 	const reset = `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`
 	set := packages(nodestate.StageApply, "pa")
 	encoded, err := set.Encode(nodestate.OwnerNode, 1)
@@ -253,7 +253,7 @@ func TestForeignChangeIsPutRight(t *testing.T) {
 
 // A cordon of ours goes with us, one of an administrator stays, as the API
 // server has it: who set a field first, or to another value, holds it too.
-func TestCordon(t *testing.T) {
+func TestCordon_DR15_DR29(t *testing.T) {
 	const cordon = `{"spec":{"unschedulable":true}}`
 	cases := map[string]struct {
 		before, after string
@@ -300,7 +300,7 @@ func TestCordon(t *testing.T) {
 }
 
 // What goes over the wire is our keys, name and UID: nothing else is taken.
-func TestRequestBody(t *testing.T) {
+func TestRequestBody_ST29(t *testing.T) {
 	p := startProcess(t, processOptions{})
 	w := p.writer(nodestate.OwnerRollout)
 	node := createNode(t, nil)
@@ -318,7 +318,7 @@ func TestRequestBody(t *testing.T) {
 }
 
 // A writer owns nothing on the node but what is in its set.
-func TestOwnsOnlyItsKeys(t *testing.T) {
+func TestOwnsOnlyItsKeys_ST29(t *testing.T) {
 	p := startProcess(t, processOptions{})
 	w := p.writer(nodestate.OwnerNode)
 	name := createNode(t, nil).Name
@@ -338,7 +338,7 @@ func TestOwnsOnlyItsKeys(t *testing.T) {
 }
 
 // The node is written by many at once. No apply of ours fails for that.
-func TestForeignWritesDoNotConflict(t *testing.T) {
+func TestForeignWritesDoNotConflict_ST02(t *testing.T) {
 	p := startProcess(t, processOptions{})
 	w := p.writer(nodestate.OwnerNode)
 	name := createNode(t, nil).Name

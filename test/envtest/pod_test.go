@@ -96,7 +96,7 @@ func TestReportGoesWithThePod(t *testing.T) {
 
 // JB-02: volumes that do not mount are reported after the grace period, with
 // what events say.
-func TestVolumesThatDoNotMountAreReported(t *testing.T) {
+func TestVolumesThatDoNotMountAreReported_JB02(t *testing.T) {
 	t.Parallel()
 	const grace = 3 * time.Second
 	b := podBed(t, grace)

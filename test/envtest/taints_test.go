@@ -59,7 +59,7 @@ func toggler(ctx context.Context, c client.Client, node string, taint corev1.Tai
 
 // DR-17: others change taints all the time; none of theirs is lost or comes back,
 // and each change of ours takes effect.
-func TestTaintsOfOthersAreNeverLost(t *testing.T) {
+func TestTaintsOfOthersAreNeverLost_DR17(t *testing.T) {
 	const rounds = 250
 	p := startProcess(t, processOptions{})
 	w := p.writer(nodestate.OwnerNode)

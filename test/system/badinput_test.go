@@ -62,9 +62,9 @@ spec:
 
 const badInputConfiguration = managerConfiguration + "podStartGracePeriod: 1s\n"
 
-// TestBadInput: whatever cannot be carried out has a clear reason on the object
+// TestBadInput_ST13: whatever cannot be carried out has a clear reason on the object
 // that a user looks at, and holds up nothing else.
-func TestBadInput(t *testing.T) {
+func TestBadInput_ST13(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	b := startBed(ctx, t, badInputConfiguration)

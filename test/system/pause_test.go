@@ -34,9 +34,9 @@ spec:
 
 const hangingManifest = repairedManifest + "      env: [{name: SIM_OUTCOME, value: hang}]\n"
 
-// TestPause: JB-11 what a pause ends is no failure, and goes on as the same Job;
+// TestPause_JB11_JB13_JB14: JB-11 what a pause ends is no failure, and goes on as the same Job;
 // JB-14 with its whole time; JB-13 what was repaired meanwhile never runs as it was.
-func TestPause(t *testing.T) {
+func TestPause_JB11_JB13_JB14(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	b := startBed(ctx, t, managerConfiguration)

@@ -55,6 +55,13 @@ func asks(tb testing.TB, packages int) map[string]admission.Request {
 	}
 }
 
+// Limits of a decision on a node with 100 packages. A benchmark that is over one
+// fails.
+const (
+	maxMedian = 4 * time.Millisecond
+	maxP99    = 10 * time.Millisecond
+)
+
 func BenchmarkDecision(b *testing.B) {
 	v := &validator{operator: operatorUser, reviewer: &reviews{}}
 	for name, req := range asks(b, 100) {
@@ -67,8 +74,12 @@ func BenchmarkDecision(b *testing.B) {
 				took = append(took, time.Since(start))
 			}
 			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-median")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
+			median, p99 := took[len(took)/2], took[len(took)*99/100]
+			b.ReportMetric(float64(median.Microseconds()), "µs-median")
+			b.ReportMetric(float64(p99.Microseconds()), "µs-p99")
+			if median > maxMedian || p99 > maxP99 {
+				b.Errorf("a decision takes %s at the median and %s at p99, at most %s and %s are good", median, p99, maxMedian, maxP99)
+			}
 			b.ReportMetric(float64(len(req.Object.Raw)), "object-bytes")
 		})
 	}

@@ -82,7 +82,7 @@ func TestDrainIsLookedAtSoonAndThenLessOften(t *testing.T) {
 }
 
 // ST-26: pods that cannot be evicted are an expected wait, named in the record.
-func TestBlockedDrain(t *testing.T) {
+func TestBlockedDrain_ST26(t *testing.T) {
 	w := drained(t, Pod{Name: "apps/web", UID: "u1"})
 	w.slow = true
 	w.pass()

@@ -95,7 +95,7 @@ func TestServicesAreMerged(t *testing.T) {
 }
 
 // ST-15, ST-17: who shares an interrupt follows its carrier from what stands.
-func TestSkippedFollowsItsCarrier(t *testing.T) {
+func TestSkippedFollowsItsCarrier_ST15_ST17(t *testing.T) {
 	carrier := nodestate.PackageRef{NodeWright: "nw", Package: "pa"}
 	interrupt := &nodestate.Interrupt{Type: "service", Services: []string{"x.service"}}
 	entry := func(name string, stage nodestate.Stage, state nodestate.State) nodestate.PackageStatus {

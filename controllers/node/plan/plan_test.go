@@ -282,7 +282,7 @@ func TestFixedImageRestartsAtOnce_JB01(t *testing.T) {
 	}
 }
 
-func TestDeadlineFollowsTheSpec_F4(t *testing.T) {
+func TestDeadlineFollowsTheSpec_JB27(t *testing.T) {
 	w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
 	w.pass()
 	for _, timeout := range []time.Duration{4 * time.Hour, time.Minute, 1500 * time.Millisecond, 0} {

@@ -62,7 +62,7 @@ func TestPauseThenDisableKeepsJobsSuspended(t *testing.T) {
 }
 
 // JB-13: what was changed during a pause never runs as it was before.
-func TestResumeLooksAtTheSpecFirst(t *testing.T) {
+func TestResumeLooksAtTheSpecFirst_JB13(t *testing.T) {
 	w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
 	w.pass()
 	w.nw("nw").Paused = true

@@ -237,7 +237,7 @@ func TestTaintNeverReturns(t *testing.T) {
 }
 
 // DR-23: a package that fails on a new node leaves it tainted, and says so.
-func TestTaintStaysWhilePackageFails(t *testing.T) {
+func TestTaintStaysWhilePackageFails_DR23(t *testing.T) {
 	w := newTaintWorld(t, required("nw"))
 	w.nw("nw").RetryLimit = 0
 	w.step()

@@ -105,7 +105,7 @@ func golden(t *testing.T, name string, job *batchv1.Job) {
 	}
 }
 
-func TestImages(t *testing.T) {
+func TestImages_SE07(t *testing.T) {
 	sha := "sha256:" + strings.Repeat("a", 64)
 	tests := map[string]struct {
 		image, sha string
@@ -155,7 +155,7 @@ func TestNoToken_SE01(t *testing.T) {
 
 // JB-15, CV-09, ST-22: no name is too long, and whatever a volume or a mount
 // names is there.
-func TestLongNames_JB15(t *testing.T) {
+func TestLongNames_JB15_CV09_ST22(t *testing.T) {
 	r := request()
 	long := strings.Repeat("a", 253)
 	r.Identity.Node, r.Identity.NodeWright, r.NodeWright.Name = long, long, long

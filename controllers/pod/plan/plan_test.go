@@ -76,7 +76,7 @@ func report(reason, message string, since time.Time) nodestate.PodReport {
 
 // JB-01, JB-02: each way in which a pod cannot start, and those in which it
 // only takes its time.
-func TestStartWait(t *testing.T) {
+func TestStartWait_JB01_JB02(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{
 		"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",

@@ -64,7 +64,7 @@ func TestSlotsOfGatedNodesLeaveTheBudget(t *testing.T) {
 }
 
 // DR-23: it is said which nodes are kept free, since when, why, and what to do.
-func TestNodesGatedCondition(t *testing.T) {
+func TestNodesGatedCondition_DR23(t *testing.T) {
 	w := newWorld(t, nodeWright(required), names(3)...)
 	for i, name := range []string{"n02", "n01"} {
 		w.nodes[name].Gated, w.nodes[name].Created = gate, start.Add(time.Duration(i)*time.Minute)

@@ -1,0 +1,2 @@
+// Package cases holds docs/cases.md against the tests that it names.
+package cases
