@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // fence goes; before that it must stay, so that no run repeats and a taint of ours
 // that has to go is known as such.
 func (r *Reconciler) write(ctx context.Context, in *gathered, p *plan.Plan) (apply.Outcome, error) {
-	if len(in.NodeWrights) == 0 && len(in.Jobs) == 0 && p.Set.Empty() && len(p.Taints.Remove) == 0 {
+	if len(in.NodeWrights) == 0 && len(in.Jobs) == 0 && p.Set.Empty() && len(p.Taints.Remove) == 0 && !p.Remember {
 		return r.opts.Writer.Release(ctx, in.view)
 	}
 	return r.opts.Writer.Apply(ctx, in.view, p.Set, len(p.Set.Cordons) > 0)

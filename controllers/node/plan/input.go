@@ -211,6 +211,9 @@ type Plan struct {
 	// Taints to put on before Set is brought to the node, or to take off once it
 	// stands there.
 	Taints Taints
+	// Remember says that the number of the node controller has to stay although
+	// nothing else of it does: it tells of a taint that has to go some day.
+	Remember bool
 	// Evict are pods whose end is to begin. The cordon stood on the node as read.
 	Evict []Eviction
 	// Answered are requests of users that Set has dealt with.

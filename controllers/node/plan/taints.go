@@ -32,13 +32,18 @@ type Taints struct {
 //     takes them off. A node that was never recorded keeps ours as well: it came
 //     with it, before there was a NodeWright for it.
 //   - Ours is put on a node that is new, and never comes back: see newTo.
-//   - On a node that is ignored, taints are left alone.
+//   - On a node that is ignored, taints are left alone. The node stays known as
+//     long as ours stands, so that it goes once the label is off.
 func (p *planner) planTaints() {
-	if len(p.in.Config.Taints) == 0 || p.in.Node.Ignored {
+	if len(p.in.Config.Taints) == 0 {
 		return
 	}
 	ours := p.in.Config.Taints[0]
 	stands := slices.Contains(p.in.Taints, ours)
+	if p.in.Node.Ignored {
+		p.out.Remember = stands && p.recorded()
+		return
+	}
 	required, missing, wantedBy := p.required()
 	switch {
 	case wantedBy != "" && !stands:

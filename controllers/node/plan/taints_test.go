@@ -106,6 +106,33 @@ func TestTaintsGo(t *testing.T) {
 	}
 }
 
+// Taints on an ignored node are left alone. If the last NodeWright goes meanwhile,
+// the taint must go when the label is taken off, so the node has to stay known.
+func TestIgnoredNodeWithOurTaintIsRemembered(t *testing.T) {
+	tests := map[string]struct {
+		change func(*Input)
+		want   bool
+	}{
+		"ours stands":       {func(*Input) {}, true},
+		"not ours":          {func(in *Input) { in.Taints = taintsOf(kubeletTaint) }, false},
+		"never recorded":    {func(in *Input) { in.Record.Seq = nil }, false},
+		"none configured":   {func(in *Input) { in.Config.Taints = nil }, false},
+		"not ignored again": {func(in *Input) { in.Node.Ignored = false }, false},
+	}
+	for name, tc := range tests {
+		t.Run("DR-18 "+name, func(t *testing.T) {
+			w := newTaintWorld(t)
+			w.in.Record = nodestate.Record{Seq: map[nodestate.Owner]int64{nodestate.OwnerNode: 3}}
+			w.in.Node.Ignored = true
+			tc.change(&w.in)
+			p := Compute(w.in)
+			if p.Remember != tc.want || (len(p.Taints.Remove) > 0) != (name == "not ignored again") {
+				t.Fatalf("remember %t, taints %+v", p.Remember, p.Taints)
+			}
+		})
+	}
+}
+
 // A value that cannot be read may stand for a package that is not there.
 func TestTaintStaysWithUnreadableState(t *testing.T) {
 	w := newTaintWorld(t, required("early"))
