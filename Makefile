@@ -21,6 +21,11 @@ KEEP ?=
 FUZZTIME ?= 30s
 # A part of the names of those to fuzz.
 FUZZ ?=
+# Schedules of the longer simulation, their steps, and the seed of the first one;
+# without it the clock decides.
+SCHEDULES ?= 100000
+STEPS ?= 300
+SEED ?=
 # Packages under test, and further arguments of go test.
 PKG ?= ./...
 TESTARGS ?=
@@ -60,6 +65,11 @@ test: ## Run all tests. PKG=./apis/... runs some, TESTARGS=-short less.
 	@assets=$$(go run ./hack/assets); sum=$$(hack/tool.sh gotestsum); \
 	KUBEBUILDER_ASSETS=$$assets PATH=$$assets:$$PATH \
 		$$sum --format pkgname --format-hide-empty-pkg -- -timeout 30m $(TESTARGS) $(PKG)
+
+.PHONY: sim
+sim: ## Simulate longer than the tests do. SCHEDULES=100000 STEPS=300 SEED=1.
+	@seed=$(or $(SEED),$$(date +%s)); echo "make sim SCHEDULES=$(SCHEDULES) STEPS=$(STEPS) SEED=$$seed"; \
+	go test ./test/sim -v -count 1 -timeout 0 -schedules $(SCHEDULES) -steps $(STEPS) -first $$seed
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target in turn. FUZZTIME=30s each, FUZZ=Review some.

@@ -2,9 +2,9 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,15 +40,17 @@ type api struct {
 	w    *world
 	rv   int64
 	uids int
-	live [kinds]map[string]metav1.Object
-	// order has the names of what lives, sorted.
-	order [kinds][]string
-	log   [kinds][]change
+	live store
+	// log has what the caches have not seen yet, by kind.
+	log [kinds][]change
 	// podsOf has the names of the pods of Jobs.
 	podsOf map[types.UID][]string
-	// records and identities are what objects say, decoded once for each.
+	// records and identities are what objects say, decoded once for each. Identities
+	// never change.
 	records    map[*corev1.Node]*nodestate.Record
-	identities map[metav1.Object]parsed
+	identities map[types.UID]parsed
+	// expiry is not later than the end of the first TTL.
+	expiry time.Time
 }
 
 type parsed struct {
@@ -57,17 +59,20 @@ type parsed struct {
 }
 
 func newAPI(w *world) *api {
-	a := &api{w: w, records: map[*corev1.Node]*nodestate.Record{}, identities: map[metav1.Object]parsed{}, podsOf: map[types.UID][]string{}}
-	for k := range a.live {
-		a.live[k] = map[string]metav1.Object{}
+	return &api{
+		w: w, live: newStore(), records: map[*corev1.Node]*nodestate.Record{}, identities: map[types.UID]parsed{},
+		podsOf: map[types.UID][]string{},
 	}
-	return a
 }
 
 // record is what stands on a node, decoded. It must not be changed.
 func (a *api) record(n *corev1.Node) *nodestate.Record {
 	if rec, ok := a.records[n]; ok {
 		return rec
+	}
+	if len(a.records) > 100+4*len(a.nodes()) {
+		// Most are of versions that nobody has any more.
+		clear(a.records)
 	}
 	rec := nodestate.Decode(n.Annotations, nil)
 	a.records[n] = &rec
@@ -76,10 +81,10 @@ func (a *api) record(n *corev1.Node) *nodestate.Record {
 
 // identity is what a Job or pod says that it runs.
 func (a *api) identity(o metav1.Object) (packagejob.Identity, error) {
-	p, ok := a.identities[o]
+	p, ok := a.identities[o.GetUID()]
 	if !ok {
 		p.id, p.err = packagejob.Parse(o)
-		a.identities[o] = p
+		a.identities[o.GetUID()] = p
 	}
 	return p.id, p.err
 }
@@ -93,32 +98,30 @@ func (a *api) uid(prefix string) types.UID {
 func (a *api) put(k kind, o metav1.Object) {
 	a.rv++
 	o.SetResourceVersion(strconv.FormatInt(a.rv, 10))
-	name := o.GetName()
-	before := a.live[k][name]
-	if before == nil {
-		i, _ := slices.BinarySearch(a.order[k], name)
-		a.order[k] = slices.Insert(a.order[k], i, name)
-		if k == kindPod {
-			owner := metav1.GetControllerOf(o).UID
-			a.podsOf[owner] = append(a.podsOf[owner], name)
+	before := a.live.get(k, o.GetName())
+	if before == nil && k == kindPod {
+		owner := metav1.GetControllerOf(o).UID
+		a.podsOf[owner] = append(a.podsOf[owner], o.GetName())
+	}
+	a.live.put(o)
+	if job := asJob(o); job != nil {
+		if at, ok := expiry(job); ok && (a.expiry.IsZero() || at.Before(a.expiry)) {
+			a.expiry = at
 		}
 	}
-	a.live[k][name] = o
-	a.log[k] = append(a.log[k], change{rv: a.rv, name: name, before: before, after: o})
+	a.log[k] = append(a.log[k], change{rv: a.rv, name: o.GetName(), before: before, after: o})
 }
 
 func (a *api) remove(k kind, name string) {
-	before, ok := a.live[k][name]
-	if !ok {
+	before := a.live.get(k, name)
+	if before == nil {
 		return
 	}
 	a.rv++
-	delete(a.live[k], name)
-	i, _ := slices.BinarySearch(a.order[k], name)
-	a.order[k] = slices.Delete(a.order[k], i, i+1)
+	a.live.remove(before)
 	if k == kindPod {
 		owner := metav1.GetControllerOf(before).UID
-		a.podsOf[owner] = slices.DeleteFunc(a.podsOf[owner], func(n string) bool { return n == name })
+		a.podsOf[owner] = slices.DeleteFunc(slices.Clone(a.podsOf[owner]), func(n string) bool { return n == name })
 	}
 	a.log[k] = append(a.log[k], change{rv: a.rv, name: name, before: before})
 }
@@ -131,9 +134,6 @@ func rvOf(o metav1.Object) int64 {
 	return rv
 }
 
-// names of the objects of a kind, sorted.
-func names(objects map[string]metav1.Object) []string { return slices.Sorted(maps.Keys(objects)) }
-
 func asNode(o metav1.Object) *corev1.Node { n, _ := o.(*corev1.Node); return n }
 func asJob(o metav1.Object) *batchv1.Job  { j, _ := o.(*batchv1.Job); return j }
 func asPod(o metav1.Object) *corev1.Pod   { p, _ := o.(*corev1.Pod); return p }
@@ -142,43 +142,21 @@ func asNodeWright(o metav1.Object) *v1alpha1.NodeWright {
 	return n
 }
 
-func (a *api) node(name string) *corev1.Node { return asNode(a.live[kindNode][name]) }
-func (a *api) job(name string) *batchv1.Job  { return asJob(a.live[kindJob][name]) }
+func (a *api) node(name string) *corev1.Node { return a.live.nodes.get(name) }
+func (a *api) job(name string) *batchv1.Job  { return a.live.jobs.get(name) }
 func (a *api) nodeWright(name string) *v1alpha1.NodeWright {
-	return asNodeWright(a.live[kindNodeWright][name])
+	return a.live.nodeWrights.get(name)
 }
 
-func (a *api) nodes() []*corev1.Node {
-	var out []*corev1.Node
-	for _, name := range a.order[kindNode] {
-		out = append(out, a.node(name))
-	}
-	return out
-}
-
-func (a *api) jobs() []*batchv1.Job {
-	var out []*batchv1.Job
-	for _, name := range a.order[kindJob] {
-		out = append(out, a.job(name))
-	}
-	return out
-}
-
-func (a *api) pods() []*corev1.Pod {
-	var out []*corev1.Pod
-	for _, name := range a.order[kindPod] {
-		out = append(out, asPod(a.live[kindPod][name]))
-	}
-	return out
-}
-
-func (a *api) nodeWrights() []*v1alpha1.NodeWright {
-	var out []*v1alpha1.NodeWright
-	for _, name := range a.order[kindNodeWright] {
-		out = append(out, a.nodeWright(name))
-	}
-	return out
-}
+// What there is, sorted by name.
+func (a *api) nodes() []*corev1.Node               { return a.live.nodes.all() }
+func (a *api) jobs() []*batchv1.Job                { return a.live.jobs.all() }
+func (a *api) jobsOn(node string) []*batchv1.Job   { return a.live.jobsOn.on(node) }
+func (a *api) openJobs() []*batchv1.Job            { return a.live.openJobs.all() }
+func (a *api) pods() []*corev1.Pod                 { return a.live.pods.all() }
+func (a *api) podsOn(node string) []*corev1.Pod    { return a.live.podsOn.on(node) }
+func (a *api) openPods() []*corev1.Pod             { return a.live.openPods.all() }
+func (a *api) nodeWrights() []*v1alpha1.NodeWright { return a.live.nodeWrights.all() }
 
 func (a *api) changeNode(name string, f func(*corev1.Node)) {
 	n := a.node(name).DeepCopy()
@@ -227,10 +205,18 @@ func (a *api) deleteNodeWright(name string) {
 // in order; kinds are not ordered.
 type cache struct {
 	a     *api
-	store [kinds]map[string]metav1.Object
-	pos   [kinds]int
+	store store
+	// pos is how much of the log it has seen.
+	pos [kinds]int
 	// seen handles what comes in.
 	seen func(kind, change)
+}
+
+// newCache shows all that there is; nothing is left to be seen.
+func newCache(a *api, seen func(kind, change)) *cache {
+	c := &cache{a: a, store: a.live.clone(), seen: seen}
+	clear(a.log[:])
+	return c
 }
 
 func (c *cache) behind(k kind) bool { return c.pos[k] < len(c.a.log[k]) }
@@ -238,11 +224,14 @@ func (c *cache) behind(k kind) bool { return c.pos[k] < len(c.a.log[k]) }
 // deliver brings in the next event of a kind.
 func (c *cache) deliver(k kind) {
 	ch := c.a.log[k][c.pos[k]]
-	c.pos[k]++
+	c.a.log[k][c.pos[k]] = change{}
+	if c.pos[k]++; !c.behind(k) {
+		c.a.log[k], c.pos[k] = c.a.log[k][:0], 0
+	}
 	if ch.after == nil {
-		delete(c.store[k], ch.name)
+		c.store.remove(ch.before)
 	} else {
-		c.store[k][ch.name] = ch.after
+		c.store.put(ch.after)
 	}
 	c.seen(k, ch)
 }

@@ -39,10 +39,21 @@ type checks struct {
 	reboots map[stageKey]int
 	// answered requests.
 	answered map[string]bool
+	// known are nodes that the node controller recorded, lifted those that lost a
+	// runtime-required taint since.
+	known, lifted map[types.UID]bool
+	// touched are the nodes that a NodeWright worked on, allowed is its highest budget
+	// so far, by UID of the NodeWright.
+	touched map[types.UID]map[types.UID]bool
+	allowed map[types.UID]int
 }
 
 func newChecks(w *world) *checks {
-	return &checks{w: w, succeeded: map[stageKey]bool{}, complete: map[stageKey]bool{}, runs: map[place]int64{}, answered: map[string]bool{}, reboots: map[stageKey]int{}}
+	return &checks{
+		w: w, succeeded: map[stageKey]bool{}, complete: map[stageKey]bool{}, runs: map[place]int64{}, answered: map[string]bool{},
+		reboots: map[stageKey]int{}, known: map[types.UID]bool{}, lifted: map[types.UID]bool{},
+		touched: map[types.UID]map[types.UID]bool{}, allowed: map[types.UID]int{},
+	}
 }
 
 func keyOf(id *packagejob.Identity) stageKey {
@@ -57,7 +68,10 @@ func (c *checks) nodeWritten(before, after *corev1.Node, owner nodestate.Owner) 
 	was, is := c.w.api.record(before), c.w.api.record(after)
 	c.cordonWritten(before, after)
 	if _, numbered := is.Seq[nodestate.OwnerNode]; !numbered {
+		c.givenUp(after)
 		c.forget(after.UID)
+	} else {
+		c.known[after.UID] = true
 	}
 	answered := c.requestsAnswered(after, was, is)
 	for _, ref := range refs(is.Packages) {
@@ -93,6 +107,8 @@ func samePosition(a, b *nodestate.PackageStatus) bool {
 
 // forget is for a node that the owner gave up: numbers begin anew.
 func (c *checks) forget(node types.UID) {
+	delete(c.known, node)
+	delete(c.lifted, node)
 	maps.DeleteFunc(c.runs, func(at place, _ int64) bool { return at.node == node })
 	maps.DeleteFunc(c.complete, func(key stageKey, _ bool) bool { return key.node == node })
 }

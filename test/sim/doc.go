@@ -9,7 +9,16 @@
 // late, caches that lag. What the reconcilers of the operator do around their
 // planners is done here in the same order, without client and queue.
 //
-// After every write the checks of checks.go look at what it did. At the end of
+// Most worlds have 3 to 8 nodes. A fifth have one or two: there the steps of a
+// schedule fall on few nodes, which come into states that many nodes share too few
+// steps to reach. TestManyNodes has 200. Taints are played as well: those that keep
+// workloads off nodes until NodeWrights are complete there, put at creation or by
+// the operator, taken off by it or by users, and one of somebody else that ends
+// pods which do not tolerate it.
+//
+// After every write the checks look at what it did: checks.go, starts.go and
+// requests.go at records, work.go at Jobs, pods and grants, workloads.go at cordons
+// and interrupts, taints.go at taints. At the end of
 // a schedule the world is left alone until it rests, and every node must be
 // complete, erroring, or wait for something that can be named. Then all is
 // repaired, and everything must become complete; then all NodeWrights are

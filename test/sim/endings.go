@@ -11,8 +11,6 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
-	"github.com/nodewright/nodewright/apis/support"
-	rolloutplan "github.com/nodewright/nodewright/controllers/rollout/plan"
 )
 
 func isTrue(conditions []metav1.Condition, kind string) bool {
@@ -27,9 +25,13 @@ func isTrue(conditions []metav1.Condition, kind string) bool {
 // quiet: where nothing happens any more, each NodeWright is done with each of
 // its nodes, or there is a reason that can be named.
 func (c *checks) quiet() {
+	for _, node := range c.w.api.nodes() {
+		c.gate(node)
+	}
 	for _, nw := range c.w.api.nodeWrights() {
 		for _, node := range c.w.api.nodes() {
 			rec := c.w.api.record(node)
+			c.bearable(nw, node, rec)
 			if problem := c.unexplained(nw, node, rec); problem != "" {
 				c.w.fail("at rest, %s on %s: %s (status %q, slot %+v, batch %+v)", nw.Name, node.Name, problem,
 					rec.Status[nw.Name], rec.Slots[nw.Name], rec.Batches[nw.Name])
@@ -40,10 +42,10 @@ func (c *checks) quiet() {
 
 func (c *checks) unexplained(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
 	running := c.runsOn(node.Name, nw.Name)
-	taking := nw.Selects(node.Labels) && !v1alpha1.NodeIgnored(node.Labels) && nw.DeletionTimestamp == nil
+	taking := c.w.selects(nw, node) && !v1alpha1.NodeIgnored(node.Labels) && nw.DeletionTimestamp == nil
 	going := nw.DeletionTimestamp != nil && c.toUninstall(nw, rec)
 	switch {
-	case running && (unreachable(node) || len(rec.Malformed) > 0):
+	case running && (unreachable(node) || len(rec.Malformed) > 0 || hasTaint(node, maintenance)):
 		return ""
 	case running:
 		if problem := c.unexplainedRun(nw, node, rec, taking || going); problem != "" {
@@ -70,7 +72,7 @@ func (c *checks) unexplainedRest(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 		return ""
 	case !c.toUninstall(nw, rec):
 		return "it is deleted, and entries or a cordon are left"
-	case nw.Paused(), nw.Disabled(), unreachable(node), v1alpha1.NodeIgnored(node.Labels), c.othersFirst(nw, node, rec),
+	case nw.Paused(), nw.Disabled(), unreachable(node), v1alpha1.NodeIgnored(node.Labels), intolerable(nw, node), c.othersFirst(nw, node, rec),
 		c.erroring(nw, rec), c.usedUp(nw), c.waitsForPods(node, rec, nw.Name), c.waitsForOthers(node, rec, nw.Name):
 		return ""
 	default:
@@ -108,7 +110,7 @@ func (c *checks) unexplainedRun(nw *v1alpha1.NodeWright, node *corev1.Node, rec 
 
 func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) string {
 	stopped := isStopped(nw)
-	hindered := hinders(nw, node)
+	hindered := c.hinders(nw, node)
 	blocked := hindered || c.othersFirst(nw, node, rec)
 	waits := c.waitsForPods(node, rec, nw.Name) || c.waitsForOthers(node, rec, nw.Name)
 	free := !stopped && !waits && !blocked && c.keepsSlot(nw, node, rec)
@@ -125,7 +127,7 @@ func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 		{words(nodestate.StatusUnknown), len(rec.Malformed) == 0, "everything can be read"},
 		{words(nodestate.StatusBlocked), !blocked && !c.dependencyMissing(nw, rec), "nothing blocks it"},
 		{words(nodestate.StatusInProgress), !held && !waits, "in progress, and nothing happens"},
-		{words(nodestate.StatusWaiting, ""), !hindered && !stopped && !c.usedUp(nw), "it waits for nothing"},
+		{words(nodestate.StatusWaiting, ""), !hindered && !stopped && (!c.usedUp(nw) || c.free(nw, node, rec.Status[nw.Name])), "it waits for nothing"},
 	} {
 		if rule.broken && slices.Contains(rule.words, rec.Status[nw.Name]) {
 			return rule.problem
@@ -137,8 +139,8 @@ func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 func isStopped(nw *v1alpha1.NodeWright) bool { return nw.Paused() || nw.Disabled() }
 
 // hinders tells whether nothing can start on the node for now.
-func hinders(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
-	return support.Obstacle(nw) != "" || unreachable(node)
+func (c *checks) hinders(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
+	return c.w.spec(nw).obstacle != "" || unreachable(node) || intolerable(nw, node)
 }
 
 // keepsSlot tells whether the node has a slot, and nothing of the NodeWright runs
@@ -152,7 +154,7 @@ func words(w ...nodestate.StatusWord) []nodestate.StatusWord { return w }
 // asleep tells whether all that has not ended of the NodeWright are Jobs that are
 // suspended.
 func (c *checks) asleep(node, nw string) bool {
-	return !slices.ContainsFunc(c.w.api.jobs(), func(job *batchv1.Job) bool {
+	return !slices.ContainsFunc(c.w.api.jobsOn(node), func(job *batchv1.Job) bool {
 		id, err := c.w.api.identity(job)
 		return err == nil && id.NodeWright == nw && !suspended(job) && c.executes(job, node, id.Ref())
 	}) && !c.podRunsOn(node, nw)
@@ -186,15 +188,15 @@ func (c *checks) waitsForOthers(node *corev1.Node, rec *nodestate.Record, nw str
 }
 
 func (c *checks) podRunsOn(node, nw string) bool {
-	return slices.ContainsFunc(c.w.api.pods(), func(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(c.w.api.podsOn(node), func(pod *corev1.Pod) bool {
 		_, ref := c.refOf(pod)
-		return !podEnded(pod) && pod.Spec.NodeName == node && ref.NodeWright == nw
+		return !podEnded(pod) && ref.NodeWright == nw
 	})
 }
 
 // runsOn tells whether a Job or pod of the NodeWright has not ended.
 func (c *checks) runsOn(node, nw string) bool {
-	return slices.ContainsFunc(c.w.api.jobs(), func(job *batchv1.Job) bool {
+	return slices.ContainsFunc(c.w.api.jobsOn(node), func(job *batchv1.Job) bool {
 		id, err := c.w.api.identity(job)
 		return err == nil && id.NodeWright == nw && c.executes(job, node, id.Ref())
 	}) || c.podRunsOn(node, nw)
@@ -230,7 +232,7 @@ func (c *checks) erroring(nw *v1alpha1.NodeWright, rec *nodestate.Record) bool {
 func (c *checks) othersFirst(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) bool {
 	for _, other := range c.w.api.nodeWrights() {
 		going := other.DeletionTimestamp != nil && !other.Disabled() && c.toUninstall(other, rec)
-		if other.Name == nw.Name || !gates(other, node) && !going {
+		if other.Name == nw.Name || !c.gates(other, node) && !going {
 			continue
 		}
 		everywhere := other.Spec.SequencingOrDefault() != v1alpha1.SequencingAll || everywhere(other)
@@ -259,7 +261,7 @@ func (c *checks) usedUp(nw *v1alpha1.NodeWright) bool {
 	matched, counting := 0, 0
 	for _, node := range c.w.api.nodes() {
 		rec := c.w.api.record(node)
-		active := nw.Selects(node.Labels) && !v1alpha1.NodeIgnored(node.Labels)
+		active := c.w.selects(nw, node) && !v1alpha1.NodeIgnored(node.Labels)
 		holds := slotInUse(rec, nw.Name)
 		if nw.DeletionTimestamp != nil {
 			active = c.toUninstall(nw, rec) && !v1alpha1.NodeIgnored(node.Labels)
@@ -267,19 +269,22 @@ func (c *checks) usedUp(nw *v1alpha1.NodeWright) bool {
 		}
 		_, cordoned := rec.Cordons[nw.Name]
 		matched += one(active)
-		counting += one(holds || active && (cordoned || rec.Status[nw.Name] == nodestate.StatusErroring))
+		counting += one(!c.free(nw, node, rec.Status[nw.Name]) && (holds || active && (cordoned || rec.Status[nw.Name] == nodestate.StatusErroring)))
 	}
-	return counting >= rolloutplan.Ceiling(&nw.Spec, matched)
+	return counting >= budget(&nw.Spec, matched)
 }
 
 // allComplete: after everything was repaired, every node is done.
 func (c *checks) allComplete() {
+	for _, node := range c.w.api.nodes() {
+		c.gate(node)
+	}
 	for _, nw := range c.w.api.nodeWrights() {
 		if nw.DeletionTimestamp != nil {
 			c.w.fail("%s is deleted and does not go", nw.Name)
 		}
 		for _, node := range c.w.api.nodes() {
-			if nw.Selects(node.Labels) {
+			if c.w.selects(nw, node) {
 				c.nodeDone(nw, node)
 			}
 		}
@@ -325,6 +330,7 @@ func (c *checks) nothingLeft() {
 		left = append(left, "Job "+job.Name)
 	}
 	for _, node := range c.w.api.nodes() {
+		c.gate(node)
 		for _, m := range []map[string]string{node.Annotations, node.Labels} {
 			for key, value := range m {
 				if _, owned := nodestate.OwnerOf(key); owned {
@@ -343,8 +349,12 @@ func (c *checks) writeBudget() {
 	budget := 0
 	for _, nw := range c.w.api.nodeWrights() {
 		for _, node := range c.w.api.nodes() {
-			if nw.Selects(node.Labels) {
+			if c.w.selects(nw, node) {
 				budget += 6
+				if nw.Spec.RuntimeRequired {
+					// The record of a new node, the taint, and an event about it, both ways.
+					budget += 5
+				}
 				for _, pkg := range nw.Spec.Packages {
 					budget += 3 * 2
 					if pkg.Interrupt != nil {

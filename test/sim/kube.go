@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/packagejob"
 )
 
@@ -37,7 +38,7 @@ func controlledBy(pod *corev1.Pod, job *batchv1.Job) bool { return metav1.IsCont
 func (w *world) podsOfJob(job *batchv1.Job) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, name := range w.api.podsOf[job.UID] {
-		out = append(out, asPod(w.api.live[kindPod][name]))
+		out = append(out, w.api.live.pods.get(name))
 	}
 	return out
 }
@@ -58,16 +59,32 @@ func anyOf[T any](w *world, objects []T, act func(T) bool) bool {
 
 // syncJob is one sync of the Job controller.
 func (w *world) syncJob() bool {
-	return anyOf(w, w.api.jobs(), func(job *batchv1.Job) bool {
+	return w.expireSome() || anyOf(w, w.api.openJobs(), func(job *batchv1.Job) bool {
 		pods := w.podsOfJob(job)
 		if job.DeletionTimestamp != nil {
 			return w.finishDeletion(job, pods)
 		}
-		if _, finished := packagejob.Finished(job); finished {
-			return w.expire(job, pods)
-		}
 		return w.syncUnfinished(job, pods)
 	})
+}
+
+// expireSome ends a Job whose TTL is over, if there is one.
+func (w *world) expireSome() bool {
+	if w.api.expiry.IsZero() || w.now.Before(w.api.expiry) {
+		return false
+	}
+	if anyOf(w, w.api.jobs(), func(job *batchv1.Job) bool {
+		return job.DeletionTimestamp == nil && w.expire(job, w.podsOfJob(job))
+	}) {
+		return true
+	}
+	w.api.expiry = time.Time{}
+	for _, job := range w.api.jobs() {
+		if at, ok := expiry(job); ok && job.DeletionTimestamp == nil && (w.api.expiry.IsZero() || at.Before(w.api.expiry)) {
+			w.api.expiry = at
+		}
+	}
+	return false
 }
 
 // finishDeletion lets a Job go that is deleted in the foreground.
@@ -300,19 +317,24 @@ func (w *world) collectGarbage() bool {
 
 // actKubelet brings one pod of a node that can be reached a step further.
 func (w *world) actKubelet() bool {
-	return anyOf(w, w.api.pods(), func(pod *corev1.Pod) bool {
+	return anyOf(w, w.api.openPods(), func(pod *corev1.Pod) bool {
 		node := w.api.node(pod.Spec.NodeName)
-		if node == nil || !ready(node) || podEnded(pod) {
+		if node == nil || !ready(node) {
 			return false
 		}
-		switch {
+		switch intolerable := !tolerates(pod, node); {
 		case pod.DeletionTimestamp != nil:
 			return w.terminate(pod)
+		case intolerable && pod.Status.Phase == corev1.PodPending:
+			return w.reject(pod)
+		case intolerable:
+			w.log("pod %s does not tolerate the taints of %s and is deleted", pod.Name, node.Name)
+			w.api.changePod(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now} })
 		case pod.Status.Phase == corev1.PodPending:
 			return w.startPod(pod)
 		case pod.Annotations[interruptType] == reboot:
 			w.interruptNode(pod, node)
-		case w.chance(w.flaky):
+		case w.fails(pod):
 			w.log("pod %s fails", pod.Name)
 			w.endPod(pod, corev1.PodFailed, 1, "Error")
 		default:
@@ -322,6 +344,20 @@ func (w *world) actKubelet() bool {
 		}
 		return true
 	})
+}
+
+// doomed is the package that fails wherever it runs, where Options say that one
+// does.
+var doomed = nodestate.PackageRef{NodeWright: "wa", Package: "pa"}
+
+// fails decides whether the attempt fails.
+func (w *world) fails(pod *corev1.Pod) bool {
+	if w.opts.Doomed && !w.healed {
+		if id, err := w.api.identity(pod); err == nil && id.Ref() == doomed {
+			return true
+		}
+	}
+	return w.chance(w.flaky)
 }
 
 // terminate ends a pod that is deleted: mostly the agent says so.

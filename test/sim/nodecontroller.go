@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,9 +15,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/apis/revision"
-	"github.com/nodewright/nodewright/apis/support"
 	"github.com/nodewright/nodewright/controllers/node/plan"
-	"github.com/nodewright/nodewright/controllers/node/stagejob"
 )
 
 // What the configuration of the manager says.
@@ -26,6 +25,7 @@ const (
 	podGrace     = 2 * time.Minute
 	backoffBase  = 10 * time.Second
 	backoffMax   = 5 * time.Minute
+	newNode      = 10 * time.Minute
 	ttlSucceeded = time.Hour
 	ttlFailed    = 24 * time.Hour
 )
@@ -55,6 +55,9 @@ func (o *operator) reconcileNode(t task) error {
 	if o.w.chance(0.02) && !reflect.DeepEqual(p, plan.Compute(in)) {
 		o.w.fail("equal inputs gave different plans for node %s", t.key)
 	}
+	if gone, err := o.putTaint(v, &p); err != nil || gone {
+		return err
+	}
 	if err := o.record(v, &in, &p); err != nil {
 		return err
 	}
@@ -66,22 +69,17 @@ func (o *operator) reconcileNode(t task) error {
 			return err
 		}
 	}
-	if err := o.carryOut(&p); err != nil {
+	if err := errors.Join(o.removeTaints(v, &p), o.carryOut(&p), o.evictAll(t.key, &p)); err != nil {
 		return err
 	}
 	o.after(t, p.NextCheck)
-	for i := range p.Evict {
-		if err := o.evict(t.key, &p.Evict[i]); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
 func (o *operator) record(v *view, in *plan.Input, p *plan.Plan) error {
 	w := o.writers[nodestate.OwnerNode]
 	var err error
-	if len(in.NodeWrights) == 0 && len(in.Jobs) == 0 && p.Set.Empty() {
+	if len(in.NodeWrights) == 0 && len(in.Jobs) == 0 && p.Set.Empty() && len(p.Taints.Remove) == 0 && !p.Remember {
 		err = w.release(v)
 	} else {
 		_, err = w.apply(v, p.Set)
@@ -96,19 +94,22 @@ func (o *operator) gatherNode(v *view) plan.Input {
 			Name: v.node.Name, UID: string(v.node.UID), BootID: v.node.Status.NodeInfo.BootID,
 			Ready: ready(v.node), Unschedulable: v.node.Spec.Unschedulable,
 			Unreachable: unreachable(v.node), Ignored: v1alpha1.NodeIgnored(v.node.Labels),
+			Created: v.node.CreationTimestamp.Time,
 		},
-		Config: plan.Config{PodStartGrace: podGrace, BackoffBase: backoffBase, BackoffMax: backoffMax},
+		Taints: gatesOf(v.node),
+		Config: plan.Config{
+			PodStartGrace: podGrace, BackoffBase: backoffBase, BackoffMax: backoffMax, Taints: runtimeRequired, NewNode: newNode,
+		},
 	}
 	o.gatherJobs(&in)
 	concerned := concernedBy(&in)
-	o.basis = basis{node: v.node, specs: map[string]*v1alpha1.NodeWright{}, record: v.record}
-	for _, name := range names(o.cache.store[kindNodeWright]) {
-		nw := asNodeWright(o.cache.store[kindNodeWright][name])
-		selected := nw.Selects(v.node.Labels)
-		if !selected && !concerned[name] && !asked(&v.record, name) {
+	o.basis = basis{at: o.w.now, node: v.node, specs: map[string]*v1alpha1.NodeWright{}, record: v.record}
+	for _, nw := range o.cache.store.nodeWrights.all() {
+		selected := o.w.selects(nw, v.node)
+		if !selected && !concerned[nw.Name] && !asked(&v.record, nw.Name) {
 			continue
 		}
-		o.basis.specs[name] = nw
+		o.basis.specs[nw.Name] = nw
 		in.NodeWrights = append(in.NodeWrights, o.w.nodeWrightInput(nw, selected))
 		o.w.configInterrupts(&in, nw)
 	}
@@ -146,6 +147,9 @@ func concernedBy(in *plan.Input) map[string]bool {
 	for name := range in.Record.Cordons {
 		out[name] = true
 	}
+	for name := range in.Record.DrainStarts {
+		out[name] = true
+	}
 	for i := range in.Jobs {
 		if !in.Jobs[i].Unreadable && in.Jobs[i].State == plan.JobUnfinished {
 			out[in.Jobs[i].Identity.NodeWright] = true
@@ -165,16 +169,14 @@ func (o *operator) gatherJobs(in *plan.Input) {
 		named[name] = true
 	}
 	jobs := map[string]*batchv1.Job{}
-	for _, name := range names(o.cache.store[kindJob]) {
-		if job := asJob(o.cache.store[kindJob][name]); packagejob.NodeName(job) == in.Node.Name {
-			jobs[name] = job
-		}
+	for _, job := range o.cache.store.jobsOn.on(in.Node.Name) {
+		jobs[job.Name] = job
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		// A read of one object waits until the cache shows our own writes of it.
 		o.cache.reach(kindJob, o.written[kindJob][name])
 		delete(jobs, name)
-		if job := asJob(o.cache.store[kindJob][name]); job != nil {
+		if job := o.cache.store.jobs.get(name); job != nil {
 			jobs[name] = job
 		}
 	}
@@ -182,9 +184,8 @@ func (o *operator) gatherJobs(in *plan.Input) {
 		in.Jobs = append(in.Jobs, o.jobFacts(job))
 	}
 	slices.SortFunc(in.Jobs, func(a, b plan.Job) int { return cmp.Compare(a.Name, b.Name) })
-	for _, name := range names(o.cache.store[kindPod]) {
-		pod := asPod(o.cache.store[kindPod][name])
-		if pod.Spec.NodeName != in.Node.Name || podEnded(pod) || o.covered(jobs[packagejob.JobOf(pod)]) {
+	for _, pod := range o.cache.store.podsOn.on(in.Node.Name) {
+		if podEnded(pod) || o.covered(jobs[packagejob.JobOf(pod)]) {
 			continue
 		}
 		if id, err := o.w.api.identity(pod); err == nil {
@@ -235,46 +236,9 @@ func unreachable(node *corev1.Node) bool {
 	return false
 }
 
-// nodeWrightInput decodes a NodeWright, once for each version of it.
-func (w *world) nodeWrightInput(nw *v1alpha1.NodeWright, selected bool) plan.NodeWright {
-	in, ok := w.inputs[nw]
-	if !ok {
-		in = decodeNodeWright(nw)
-		w.inputs[nw] = in
-	}
-	in.Selected = selected
-	in.Everywhere = everywhere(nw)
-	return in
-}
-
 // everywhere tells whether the NodeWright is complete on all nodes.
 func everywhere(nw *v1alpha1.NodeWright) bool {
 	return isTrue(nw.Status.Conditions, v1alpha1.ConditionReady) && nw.Status.ObservedGeneration == nw.Generation
-}
-
-func decodeNodeWright(nw *v1alpha1.NodeWright) plan.NodeWright {
-	in := plan.NodeWright{
-		Name: nw.Name, UID: string(nw.UID), Priority: nw.Spec.PriorityOrDefault(),
-		Deleting: nw.DeletionTimestamp != nil, Paused: nw.Paused(), Disabled: nw.Disabled(), Held: support.Obstacle(nw),
-		AllFirst:     nw.Spec.SequencingOrDefault() == v1alpha1.SequencingAll,
-		DrainTimeout: nw.Spec.DrainSettings().Timeout,
-		Serial:       nw.Spec.Serial, Revision: revision.Of(nw), RetryLimit: nw.Spec.RetryLimitOr(retryLimit),
-	}
-	for _, name := range nw.Spec.PackageNames() {
-		p := nw.Spec.Packages[name]
-		hash, err := stagejob.SpecHash(nw, &p)
-		if err != nil {
-			panic(err)
-		}
-		in.Packages = append(in.Packages, plan.Package{
-			Interrupt:    interruptOf(p.Interrupt),
-			CanUninstall: p.CanUninstall(), Uninstall: p.Uninstalls(),
-			Name: name, Version: p.Version, Image: p.Image, ContainerSHA: p.ContainerSHA,
-			ConfigHash: revision.ConfigHash(p.ConfigMap), SpecHash: hash,
-			StageTimeout: nw.Spec.StageTimeoutOf(name, stageTimeout), DependsOn: p.DependsOn,
-		})
-	}
-	return in
 }
 
 func interruptOf(i *v1alpha1.Interrupt) *nodestate.Interrupt {
@@ -289,7 +253,7 @@ func (w *world) configInterrupts(in *plan.Input, nw *v1alpha1.NodeWright) {
 	for name, p := range nw.Spec.Packages {
 		ref := nodestate.PackageRef{NodeWright: nw.Name, Package: name}
 		e, ok := in.Record.Packages[ref]
-		if !ok || len(p.ConfigInterrupts) == 0 || e.ConfigHash == revision.ConfigHash(p.ConfigMap) {
+		if !ok || len(p.ConfigInterrupts) == 0 || e.ConfigHash == w.spec(nw).hashes[name] {
 			continue
 		}
 		before := w.configMaps[revision.ConfigMapName(nw.Name, nw.UID, name, e.ConfigHash)]

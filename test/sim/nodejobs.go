@@ -60,6 +60,7 @@ func (o *operator) createJob(c *plan.JobCreate) error {
 	job.Spec.ActiveDeadlineSeconds = c.DeadlineSeconds
 	job.Spec.Template.Labels, job.Spec.Template.Annotations = job.Labels, annotations
 	job.Spec.Template.Spec.NodeName = c.Identity.Node
+	job.Spec.Template.Spec.Tolerations = nw.Spec.AdditionalTolerations
 	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "package", Image: c.Image}}
 	if there := revision.ConfigMapName(nw.Name, nw.UID, c.Identity.Package, c.ConfigHash); c.Identity.Stage.Uninstalls() && o.w.configMaps[there] == nil {
 		// One that was made for an earlier NodeWright of the name is gone: an uninstall

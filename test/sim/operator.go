@@ -29,10 +29,13 @@ type task struct{ controller, key string }
 
 // operator is one process of the operator, with what it forgets when it dies.
 type operator struct {
-	w       *world
-	cache   *cache
-	queue   []task
+	w      *world
+	cache  *cache
+	queue  []task
+	queued map[task]bool
+	// timers of tasks; next is not later than the first of them.
 	timers  map[task]time.Time
+	next    time.Time
 	writers map[nodestate.Owner]*writer
 	// written are the versions of Jobs and NodeWrights after own writes, which
 	// reads of a single object are not older than.
@@ -49,7 +52,7 @@ type operator struct {
 
 func (w *world) startOperator() {
 	o := &operator{
-		w: w, timers: map[task]time.Time{}, writers: map[nodestate.Owner]*writer{},
+		w: w, queued: map[task]bool{}, timers: map[task]time.Time{}, writers: map[nodestate.Owner]*writer{},
 		sightings: map[types.UID]jobplan.Sighting{}, rollouts: map[string]*rolloutMemory{}, refusals: map[types.UID]refusal{},
 	}
 	for _, owner := range []nodestate.Owner{nodestate.OwnerNode, nodestate.OwnerJob, nodestate.OwnerPod, nodestate.OwnerRollout} {
@@ -59,40 +62,53 @@ func (w *world) startOperator() {
 		o.written[k] = map[string]int64{}
 	}
 	w.op = o
-	o.cache = &cache{a: w.api, seen: o.seen}
+	o.cache = newCache(w.api, o.seen)
 	// NodeWrights first: handlers of nodes look them up.
-	for _, k := range []kind{kindNodeWright, kindNode, kindJob, kindPod} {
-		o.cache.store[k] = maps.Clone(w.api.live[k])
-		o.cache.pos[k] = len(w.api.log[k])
+	for _, nw := range o.cache.store.nodeWrights.all() {
+		o.seen(kindNodeWright, change{name: nw.Name, after: nw})
 	}
-	for k := range kinds {
-		for _, name := range names(o.cache.store[k]) {
-			o.seen(k, change{name: name, after: o.cache.store[k][name]})
-		}
+	for _, node := range o.cache.store.nodes.all() {
+		o.seen(kindNode, change{name: node.Name, after: node})
+	}
+	for _, job := range o.cache.store.jobs.all() {
+		o.seen(kindJob, change{name: job.Name, after: job})
+	}
+	for _, pod := range o.cache.store.pods.all() {
+		o.seen(kindPod, change{name: pod.Name, after: pod})
 	}
 }
 
 func (o *operator) enqueue(controller, key string) {
-	if t := (task{controller, key}); !slices.Contains(o.queue, t) {
-		o.queue = append(o.queue, t)
+	if t := (task{controller, key}); !o.queued[t] {
+		o.queue, o.queued[t] = append(o.queue, t), true
 	}
 }
 
 // after asks for a pass at a time. Only the last answer of a pass counts, so
 // that each pass has to name the time.
 func (o *operator) after(t task, at time.Time) {
-	if !at.IsZero() {
-		o.timers[t] = at
+	if at.IsZero() {
+		return
+	}
+	o.timers[t] = at
+	if o.next.IsZero() || at.Before(o.next) {
+		o.next = at
 	}
 }
 
 // fire moves what is due into the queue.
 func (o *operator) fire() {
+	if o.next.IsZero() || o.next.After(o.w.now) {
+		return
+	}
+	o.next = time.Time{}
 	for _, t := range o.timersByTime() {
-		if !o.timers[t].After(o.w.now) {
-			delete(o.timers, t)
-			o.enqueue(t.controller, t.key)
+		if at := o.timers[t]; at.After(o.w.now) {
+			o.next = at
+			return
 		}
+		delete(o.timers, t)
+		o.enqueue(t.controller, t.key)
 	}
 }
 
@@ -158,7 +174,8 @@ func (w *world) runOne() bool {
 	}
 	i := w.rng.IntN(len(o.queue))
 	t := o.queue[i]
-	o.queue = append(o.queue[:i:i], o.queue[i+1:]...)
+	o.queue = slices.Delete(o.queue, i, i+1)
+	delete(o.queued, t)
 	delete(o.timers, t)
 	defer func() {
 		if v := recover(); v != nil {
@@ -170,7 +187,7 @@ func (w *world) runOne() bool {
 		}
 	}()
 	if err := o.reconcile(t); err != nil && !errors.Is(err, errGone) {
-		if !errors.Is(err, errRefused) && !errors.Is(err, errLost) && !errors.Is(err, errFenced) {
+		if !errors.Is(err, errRefused) && !errors.Is(err, errLost) && !errors.Is(err, errFenced) && !errors.Is(err, errStale) {
 			w.fail("pass of %s controller over %s: %v", t.controller, t.key, err)
 		}
 		o.after(t, w.now.Add(retryAfter))

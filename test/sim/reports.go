@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,12 +20,7 @@ import (
 // reconcileJobs is a pass of the job controller: reports, marks, orphans.
 func (o *operator) reconcileJobs(t task) error {
 	v := o.writers[nodestate.OwnerJob].read(t.key)
-	var jobs []*batchv1.Job
-	for _, name := range names(o.cache.store[kindJob]) {
-		if job := asJob(o.cache.store[kindJob][name]); packagejob.NodeName(job) == t.key {
-			jobs = append(jobs, job)
-		}
-	}
+	jobs := slices.Clone(o.cache.store.jobsOn.on(t.key))
 	if v == nil {
 		return o.deleteOrphans(t.key, jobs)
 	}
@@ -68,13 +64,7 @@ func (o *operator) look(node *corev1.Node, jobs []*batchv1.Job) {
 }
 
 func (o *operator) podsOf(node string) []*corev1.Pod {
-	var pods []*corev1.Pod
-	for _, name := range names(o.cache.store[kindPod]) {
-		if pod := asPod(o.cache.store[kindPod][name]); pod.Spec.NodeName == node {
-			pods = append(pods, pod)
-		}
-	}
-	return pods
+	return slices.Clone(o.cache.store.podsOn.on(node))
 }
 
 func (o *operator) report(v *view, p *jobplan.Plan, jobs int) error {
@@ -82,7 +72,7 @@ func (o *operator) report(v *view, p *jobplan.Plan, jobs int) error {
 	for i := range p.Evidence {
 		a := &p.Evidence[i]
 		var pods []corev1.Pod
-		for _, pod := range o.w.api.pods() {
+		for _, pod := range o.w.api.podsOn(v.node.Name) {
 			if packagejob.JobOf(pod) == a.Job.Name {
 				pods = append(pods, *pod)
 			}
@@ -111,7 +101,7 @@ func unused(rec *nodestate.Record) bool {
 
 func (o *operator) mark(m *jobplan.Mark) error {
 	o.cache.reach(kindJob, o.written[kindJob][m.Job.Name])
-	job := asJob(o.cache.store[kindJob][m.Job.Name])
+	job := o.cache.store.jobs.get(m.Job.Name)
 	if job == nil || job.UID != m.Job.UID || packagejob.Recorded(job) {
 		return nil
 	}

@@ -35,7 +35,7 @@ type ownGrant struct {
 // reconcileRollout is a pass of the rollout controller over one NodeWright.
 func (o *operator) reconcileRollout(t task) error {
 	o.cache.reach(kindNodeWright, o.written[kindNodeWright][t.key])
-	nw := asNodeWright(o.cache.store[kindNodeWright][t.key])
+	nw := o.cache.store.nodeWrights.get(t.key)
 	if nw == nil || nw.DeletionTimestamp != nil && !held(nw) {
 		return o.forgetRollout(t.key)
 	}
@@ -132,13 +132,13 @@ func (o *operator) patchNodeWright(nw *v1alpha1.NodeWright, what string, f func(
 func (o *operator) gatherRollout(nw *v1alpha1.NodeWright, mem *rolloutMemory) plan.Input {
 	in := plan.Input{
 		Now: o.w.now, NodeWright: nw, NextOrder: mem.nextOrder, Invalid: validation.DependencyProblem(nw.Spec.Packages),
+		RuntimeRequired: runtimeRequired[0].ToString(),
 	}
 	present := map[types.UID]bool{}
-	for _, name := range names(o.cache.store[kindNode]) {
-		node := asNode(o.cache.store[kindNode][name])
+	for _, node := range o.cache.store.nodes.all() {
 		present[node.UID] = true
 		rec := o.w.api.record(node)
-		n := rolloutNode(nw, node, rec)
+		n := o.rolloutNode(nw, node, rec)
 		own, granted := mem.grants[node.UID]
 		if !n.Selected && !granted && !n.Remains && n.Batch == nil && !n.BatchUnreadable {
 			continue
@@ -156,9 +156,9 @@ func (o *operator) gatherRollout(nw *v1alpha1.NodeWright, mem *rolloutMemory) pl
 	return in
 }
 
-func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) plan.Node {
+func (o *operator) rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) plan.Node {
 	n := plan.Node{
-		Name: node.Name, UID: string(node.UID), Selected: nw.Selects(node.Labels), Ignored: v1alpha1.NodeIgnored(node.Labels),
+		Name: node.Name, UID: string(node.UID), Selected: o.w.selects(nw, node), Ignored: v1alpha1.NodeIgnored(node.Labels),
 		Word: rec.Status[nw.Name], Ready: corev1.ConditionTrue,
 	}
 	n.Ready = node.Status.Conditions[0].Status
@@ -169,14 +169,20 @@ func rolloutNode(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Reco
 	if s, ok := rec.Slots[nw.Name]; ok {
 		n.Slot = &s
 	}
-	for _, name := range nw.Spec.PackageNames() {
-		pkg := nw.Spec.Packages[name]
-		if e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]; ok && uninstalls(nw, &pkg) {
+	for _, name := range o.w.spec(nw).goes {
+		if e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: name}]; ok {
 			n.Uninstalls = append(n.Uninstalls, plan.UninstallOf(&e))
 		}
 	}
 	if nw.DeletionTimestamp != nil {
 		readRemains(nw, rec, &n)
+	}
+	if (n.Selected || len(n.Uninstalls) > 0) && len(node.Spec.Taints) > 0 {
+		if taints := gatesOf(node); len(taints) > 0 {
+			n.Gated = taints[0].ToString()
+		}
+		n.Created = node.CreationTimestamp.Time
+		n.Intolerable = settings.Intolerable(nw, node.Spec.Taints)
 	}
 	return n
 }
@@ -237,6 +243,11 @@ func (o *operator) grant(
 	set.Batches[nw.Name] = batch
 	own := ownGrant{node: g.Node, batch: batch, seq: v.nextSeq, doubt: true}
 	mem.grants[v.node.UID] = own
+	w.landed = func() {
+		o.w.log("  %s gets a slot of %s: id %s, order %d, renewal %v", g.Node, nw.Name, batch.ID, batch.Order, g.Renewal)
+		o.w.checks.granted(in, p, g)
+	}
+	defer func() { w.landed = nil }()
 	_, err := w.apply(v, set)
 	switch {
 	case errors.Is(err, errGone):
@@ -247,8 +258,6 @@ func (o *operator) grant(
 	}
 	own.doubt = false
 	mem.grants[v.node.UID] = own
-	o.w.log("  %s gets a slot of %s: id %s, order %d, renewal %v", g.Node, nw.Name, batch.ID, batch.Order, g.Renewal)
-	o.w.checks.granted(in, p, g)
 	return nil
 }
 
@@ -287,10 +296,9 @@ func (o *operator) forgetRollout(name string) error {
 	if o.w.api.nodeWright(name) != nil {
 		return nil
 	}
-	for _, node := range names(o.cache.store[kindNode]) {
-		rec := o.w.api.record(asNode(o.cache.store[kindNode][node]))
-		if _, ok := rec.Batches[name]; ok {
-			if err := o.cleanNode(name, node); err != nil {
+	for _, node := range o.cache.store.nodes.all() {
+		if _, ok := o.w.api.record(node).Batches[name]; ok {
+			if err := o.cleanNode(name, node.Name); err != nil {
 				return err
 			}
 		}

@@ -11,15 +11,22 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
-	"github.com/nodewright/nodewright/apis/packagejob"
 )
 
-// maxSteps bounds the way to rest: beyond it the operator runs in circles.
-const maxSteps = 20_000
+// maxSteps bounds the way to rest, and stepsPerNode with it: beyond them the
+// operator runs in circles.
+const (
+	maxSteps     = 20_000
+	stepsPerNode = 2_000
+)
 
 // idleRounds is how often the time of the next thing may come without a change
-// before the world counts as resting: longer than any time limit there is.
-const idleRounds = 900
+// before the world counts as resting. Each round is twice as long as the one
+// before, so that all are longer than any time limit there is.
+const (
+	idleRounds = 14
+	firstRound = 10 * time.Second
+)
 
 // garbagePeriod is the time between two rounds of the pod garbage collector of
 // Kubernetes.
@@ -30,9 +37,9 @@ const garbagePeriod = 20 * time.Second
 func (w *world) settle(phase string) {
 	w.log("--- %s", phase)
 	idle, seen := 0, w.api.rv
-	for range maxSteps {
-		switch {
-		case w.deliverOne(), w.runOne(), w.syncJob(), w.actKubelet(), w.endWorkload(), w.comeUp():
+	limit := maxSteps + stepsPerNode*len(w.api.nodes())
+	for range limit {
+		if w.goOn() {
 			continue
 		}
 		// Who waits for pods to go looks again and again.
@@ -56,9 +63,21 @@ func (w *world) settle(phase string) {
 			w.logSlots()
 			return
 		}
+		if later := w.now.Add(firstRound << idle); idle > 1 && at.Before(later) {
+			at = later
+		}
 		w.now = at
 	}
-	w.fail("%s, the operator does not come to rest in %d steps", phase, maxSteps)
+	w.fail("%s, the operator does not come to rest in %d steps", phase, limit)
+}
+
+// goOn lets one thing happen that needs no time. Mostly the operator is slower than
+// the cluster, which takes fewer passes.
+func (w *world) goOn() bool {
+	if !w.hasty && w.actKubelet() || !w.hasty && w.syncJob() {
+		return true
+	}
+	return w.deliverOne() || w.runOne() || w.syncJob() || w.actKubelet() || w.endWorkload() || w.comeUp()
 }
 
 // logSlots says what each node waits for.
@@ -83,12 +102,9 @@ func (w *world) nextTime() (time.Time, bool) {
 	for _, t := range w.op.timersByTime() {
 		due(w.op.timers[t])
 	}
-	for _, job := range w.api.jobs() {
-		if _, finished := packagejob.Finished(job); finished {
-			if at, ok := expiry(job); ok {
-				due(at)
-			}
-		} else if at, ok := deadlineOf(job); ok {
+	due(w.api.expiry)
+	for _, job := range w.api.openJobs() {
+		if at, ok := deadlineOf(job); ok {
 			due(at)
 		}
 	}
@@ -99,13 +115,16 @@ func (w *world) nextTime() (time.Time, bool) {
 // everything.
 func (w *world) heal() {
 	w.log("--- repair")
-	w.flaky = 0
+	w.flaky, w.healed = 0, true
 	for _, n := range w.api.nodes() {
 		for i := range w.workloads[n.UID] {
 			w.workloads[n.UID][i].guarded = false
 		}
 		if unreachable(n) {
 			w.setReachable(n.Name, true)
+		}
+		if hasTaint(n, maintenance) {
+			w.maintain(n.Name, false)
 		}
 		if v1alpha1.NodeIgnored(n.Labels) {
 			w.setIgnored(n.Name, false)
@@ -121,8 +140,12 @@ func (w *world) heal() {
 			nw.Annotations = map[string]string{}
 			s := &nw.Spec
 			s.Sequencing, s.DeploymentPolicy, s.Drain = v1alpha1.SequencingNode, "", nil
-			if s.InterruptionBudget != nil {
-				s.InterruptionBudget.Count = ptr.To(max(*s.InterruptionBudget.Count, 1))
+			switch b := s.InterruptionBudget; {
+			case b == nil:
+			case b.Percent != nil:
+				b.Percent = ptr.To(max(*b.Percent, 10))
+			default:
+				b.Count = ptr.To(max(*b.Count, 1))
 			}
 			for i, name := range s.PackageNames() {
 				p := s.Packages[name]

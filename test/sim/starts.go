@@ -10,7 +10,6 @@ import (
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/revision"
-	"github.com/nodewright/nodewright/apis/support"
 )
 
 // started looks at the start of a stage: dependencies, serial, slot, and that a
@@ -32,6 +31,9 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 	if had && old.Run != e.Run && packageComplete(&pkg, old) {
 		c.w.fail("%s on %s starts anew although it was complete: %s", describeEntry(e), node.Name, describeEntry(old))
 	}
+	if had {
+		c.runsOnce(node, e, old)
+	}
 	c.dependencies(node, rec, nw, &pkg, e)
 	if nw.Spec.Serial {
 		c.serial(node, rec, nw, e)
@@ -40,6 +42,20 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 		c.w.fail("%s on %s starts without a slot", describeEntry(e), node.Name)
 	}
 	c.turn(node, rec, nw, e)
+}
+
+// runsOnce: a new run of the same content for the same rollout begins no earlier
+// than where the one before stood. What nobody knows about may run again.
+func (c *checks) runsOnce(node *corev1.Node, e, old *nodestate.PackageStatus) {
+	if old.Run == e.Run || old.Rollout != e.Rollout || old.UID != e.UID || old.SpecHash != e.SpecHash ||
+		old.State == nodestate.StateUnknown || old.State == nodestate.StateSkipped || old.Stage.Uninstalls() {
+		return
+	}
+	stages := nodestate.Stages()
+	now, was := slices.Index(stages, e.Stage), slices.Index(stages, old.Stage)
+	if now < was || now == was && old.State == nodestate.StateComplete {
+		c.w.fail("%s on %s runs a stage again that was complete for the same rollout: %s", describeEntry(e), node.Name, describeEntry(old))
+	}
 }
 
 // dependencies: all are complete at the versions asked for.
@@ -97,7 +113,7 @@ func (c *checks) turn(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.Nod
 		return
 	}
 	for name, other := range c.basis.specs {
-		if name == nw.Name || !gates(other, c.basis.node) {
+		if name == nw.Name || !c.gates(other, c.basis.node) {
 			continue
 		}
 		_, granted := seen.Batches[name]
@@ -115,8 +131,8 @@ func comesBefore(a, b *v1alpha1.NodeWright) bool {
 }
 
 // gates tells whether the NodeWright holds those after it on the node, or may.
-func gates(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
-	return nw.Selects(node.Labels) && !nw.Disabled() && nw.DeletionTimestamp == nil && support.Obstacle(nw) == ""
+func (c *checks) gates(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
+	return c.w.selects(nw, node) && !nw.Disabled() && nw.DeletionTimestamp == nil && c.w.spec(nw).obstacle == ""
 }
 
 // slotInUse tells whether the node has a slot that it did not give back.
@@ -140,7 +156,7 @@ func (c *checks) serial(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.N
 }
 
 func (c *checks) jobRuns(node string, ref nodestate.PackageRef) bool {
-	return slices.ContainsFunc(c.w.api.jobs(), func(job *batchv1.Job) bool { return c.executes(job, node, ref) })
+	return slices.ContainsFunc(c.w.api.jobsOn(node), func(job *batchv1.Job) bool { return c.executes(job, node, ref) })
 }
 
 // matches tells whether the entry is of the package as the spec has it.

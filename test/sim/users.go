@@ -24,27 +24,44 @@ func (w *world) setUp() {
 	if w.opts.Calm {
 		w.flaky = 0
 	}
-	for i := range 1 + w.rng.IntN(4) {
-		w.createNode(fmt.Sprintf("n%d", i+1))
+	w.size = w.opts.Nodes
+	if w.size == 0 {
+		// A few worlds are so small that much happens to each of their nodes.
+		if w.size = 3 + w.rng.IntN(MostNodes-2); w.chance(0.2) {
+			w.size = 1 + w.rng.IntN(2)
+		}
+	}
+	w.tainted = !w.opts.Doomed && w.chance(0.4)
+	// Some of the nodes are there before the NodeWrights, the others join later.
+	before := w.rng.IntN(w.size + 1)
+	for i := range before {
+		w.createNode(nodeName(i))
 	}
 	for i := range 1 + w.rng.IntN(3) {
 		w.createNodeWright(fmt.Sprintf("w%c", 'a'+i))
 	}
+	for i := range w.size - before {
+		w.createNode(nodeName(before + i))
+	}
 }
+
+func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
 
 func (w *world) createNode(name string) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: w.api.uid("node"), Labels: map[string]string{labelPool: pick(w, []string{"a", "a", "b"})},
+		CreationTimestamp: metav1.NewTime(w.now),
 	}}
 	n.Status.NodeInfo.BootID = string(w.api.uid("boot"))
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	w.log("node %s joins, uid %s, pool %s", name, n.UID, n.Labels[labelPool])
+	w.taintNew(n)
+	w.log("node %s joins, uid %s, pool %s, taints %v", name, n.UID, n.Labels[labelPool], named(n.Spec.Taints))
 	w.api.put(kindNode, n)
 }
 
 func (w *world) createNodeWright(name string) {
 	nw := &v1alpha1.NodeWright{ObjectMeta: metav1.ObjectMeta{
-		Name: name, UID: w.api.uid("nw"), Generation: 1, Annotations: map[string]string{},
+		Name: name, UID: w.api.uid("nw"), Generation: 1, Annotations: map[string]string{}, CreationTimestamp: metav1.NewTime(w.now),
 	}}
 	s := &nw.Spec
 	if w.chance(0.4) {
@@ -54,14 +71,23 @@ func (w *world) createNodeWright(name string) {
 	if w.chance(0.5) {
 		s.Priority = ptr.To(int32(100 + 50*w.rng.IntN(4)))
 	}
-	if w.chance(0.6) {
-		s.InterruptionBudget = &v1alpha1.InterruptionBudget{Count: ptr.To(int32(1 + w.rng.IntN(2)))}
+	if w.opts.Doomed || w.chance(0.6) {
+		s.InterruptionBudget = &v1alpha1.InterruptionBudget{Count: ptr.To(int32(1 + w.rng.IntN(max(2, w.size/4))))}
+		if w.chance(0.4) {
+			s.InterruptionBudget = &v1alpha1.InterruptionBudget{Percent: ptr.To(pick(w, []int32{1, 10, 25, 40, 70, 100}))}
+		}
 	}
 	if w.chance(0.5) {
 		s.Retry = &v1alpha1.Retry{Limit: ptr.To(int32(w.rng.IntN(3)))}
 	}
 	if !w.opts.Calm && w.chance(0.2) {
 		s.StageTimeout = &metav1.Duration{Duration: pick(w, []time.Duration{0, 10 * time.Minute})}
+	}
+	if w.tainted && w.chance(0.6) {
+		s.RuntimeRequired, s.AutoTaintNewNodes = true, w.chance(0.7)
+	}
+	if w.chance(0.2) {
+		s.AdditionalTolerations = []corev1.Toleration{tolerateMaintenance}
 	}
 	s.Packages = map[string]v1alpha1.Package{}
 	for i := range 1 + w.rng.IntN(3) {
@@ -112,10 +138,20 @@ func describeSpec(s *v1alpha1.NodeWrightSpec) string {
 		b.WriteString(", serial")
 	}
 	if s.InterruptionBudget != nil {
-		fmt.Fprintf(&b, ", budget %d", *s.InterruptionBudget.Count)
+		if percent := s.InterruptionBudget.Percent; percent != nil {
+			fmt.Fprintf(&b, ", budget %d%%", *percent)
+		} else {
+			fmt.Fprintf(&b, ", budget %d", *s.InterruptionBudget.Count)
+		}
 	}
 	if s.Retry != nil {
 		fmt.Fprintf(&b, ", retries %d", *s.Retry.Limit)
+	}
+	if s.RuntimeRequired {
+		fmt.Fprintf(&b, ", runtime required, auto taint %t", s.AutoTaintNewNodes)
+	}
+	if len(s.AdditionalTolerations) > 0 {
+		b.WriteString(", tolerates maintenance")
 	}
 	fmt.Fprintf(&b, ", priority %d", s.PriorityOrDefault())
 	for _, name := range s.PackageNames() {
@@ -232,10 +268,23 @@ func (w *world) userPlays() []play {
 		{2, w.setting("serial", func(s *v1alpha1.NodeWrightSpec) { s.Serial = !s.Serial })},
 		{1, w.setting("budget", func(s *v1alpha1.NodeWrightSpec) {
 			s.InterruptionBudget = &v1alpha1.InterruptionBudget{Count: ptr.To(int32(w.rng.IntN(3)))}
+			if w.chance(0.4) {
+				s.InterruptionBudget = &v1alpha1.InterruptionBudget{Percent: ptr.To(pick(w, []int32{0, 20, 60, 100}))}
+			}
 		})},
 		{1, w.setting("priority", func(s *v1alpha1.NodeWrightSpec) { s.Priority = ptr.To(int32(100 + 50*w.rng.IntN(4))) })},
 		{1, w.setting("selector", func(s *v1alpha1.NodeWrightSpec) {
 			s.NodeSelectors.MatchLabels = pick(w, []map[string]string{nil, {labelPool: "a"}, {labelPool: "b"}})
+		})},
+		{1, w.setting("runtime required", func(s *v1alpha1.NodeWrightSpec) {
+			s.RuntimeRequired, s.AutoTaintNewNodes = w.chance(0.5), w.chance(0.5)
+		})},
+		{1, w.setting("tolerations", func(s *v1alpha1.NodeWrightSpec) {
+			if s.AdditionalTolerations != nil {
+				s.AdditionalTolerations = nil
+			} else {
+				s.AdditionalTolerations = []corev1.Toleration{tolerateMaintenance}
+			}
 		})},
 		// Something that is not supported holds all of it.
 		{1, w.setting("what is not supported", func(s *v1alpha1.NodeWrightSpec) {
@@ -265,7 +314,6 @@ func (w *world) userPlays() []play {
 		}},
 		{3, w.annotate},
 		{1, w.deleteOrCreate},
-		{3, w.deleteJobOrPod},
 		{1, w.writeJunk},
 		{2, w.askForWork},
 	}
@@ -302,6 +350,7 @@ func (w *world) deleteOrCreate() bool {
 	case w.chance(0.4):
 		again := nw.DeepCopy()
 		again.UID, again.Generation, again.Status = w.api.uid("nw"), 1, v1alpha1.NodeWrightStatus{}
+		again.CreationTimestamp = metav1.NewTime(w.now)
 		w.api.remove(kindNodeWright, name)
 		w.api.put(kindNodeWright, again)
 		w.log("user: %s is restored from a backup with uid %s", name, again.UID)
@@ -314,8 +363,8 @@ func (w *world) deleteOrCreate() bool {
 
 func (w *world) deleteJobOrPod() bool {
 	if w.chance(0.5) {
-		return anyOf(w, w.api.pods(), func(pod *corev1.Pod) bool {
-			if pod.DeletionTimestamp != nil || podEnded(pod) {
+		return anyOf(w, w.api.openPods(), func(pod *corev1.Pod) bool {
+			if pod.DeletionTimestamp != nil {
 				return false
 			}
 			w.log("user: pod %s is deleted", pod.Name)

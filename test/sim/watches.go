@@ -28,17 +28,10 @@ func (o *operator) seen(k kind, ch change) {
 }
 
 func (o *operator) seenNode(name string, before, after *corev1.Node) {
-	for _, nw := range names(o.cache.store[kindNodeWright]) {
-		o.enqueue(rolloutController, nw)
-	}
+	o.seenRollouts(before, after)
 	if after == nil {
 		o.enqueue(jobController, name)
 		return
-	}
-	for _, nw := range slices.Sorted(maps.Keys(o.w.api.record(after).Batches)) {
-		if o.cache.store[kindNodeWright][nw] == nil {
-			o.enqueue(rolloutController, nw)
-		}
 	}
 	if before == nil || before.UID != after.UID {
 		o.enqueue(nodeController, name)
@@ -47,7 +40,7 @@ func (o *operator) seenNode(name string, before, after *corev1.Node) {
 		return
 	}
 	facts := factsDiffer(before, after)
-	if facts || !maps.Equal(before.Labels, after.Labels) || keysDiffer(before, after) {
+	if facts || !maps.Equal(before.Labels, after.Labels) || !slices.Equal(before.Spec.Taints, after.Spec.Taints) || keysDiffer(before, after) {
 		o.enqueue(nodeController, name)
 	}
 	if facts || keysDiffer(before, after, nodestate.KindNodeState, nodestate.KindJobState) {
@@ -64,6 +57,63 @@ func (o *operator) seenNode(name string, before, after *corev1.Node) {
 			o.enqueue(c.controller, name)
 		}
 	}
+}
+
+// seenRollouts enqueues the NodeWrights whose rollout may go on otherwise for a
+// change of a node, and those that do not exist and have a grant on it.
+func (o *operator) seenRollouts(before, after *corev1.Node) {
+	broad := before == nil || after == nil || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
+		before.Status.Conditions[0].Status != after.Status.Conditions[0].Status || !slices.Equal(before.Spec.Taints, after.Spec.Taints)
+	some := false
+	for _, nw := range o.cache.store.nodeWrights.all() {
+		if broad && (o.hasStake(nw, before) || o.hasStake(nw, after)) || !broad && o.rolloutKeysDiffer(before, after, nw) {
+			o.enqueue(rolloutController, nw.Name)
+			some = true
+		}
+	}
+	if after == nil {
+		return
+	}
+	rec := o.w.api.record(after)
+	for _, nw := range o.cache.store.nodeWrights.all() {
+		// Who waits on the node says for whom.
+		if some && rec.Status[nw.Name] == nodestate.StatusBlocked {
+			o.enqueue(rolloutController, nw.Name)
+		}
+	}
+	for _, nw := range slices.Sorted(maps.Keys(rec.Batches)) {
+		if o.cache.store.nodeWrights.get(nw) == nil {
+			o.enqueue(rolloutController, nw)
+		}
+	}
+}
+
+func (o *operator) hasStake(nw *v1alpha1.NodeWright, node *corev1.Node) bool {
+	if node == nil {
+		return false
+	}
+	_, granted := node.Annotations[nodestate.NewKey(nodestate.KindBatch, nw.Name).String()]
+	return granted || nw.DeletionTimestamp != nil || o.w.selects(nw, node)
+}
+
+// rolloutKeysDiffer compares the keys that a rollout is counted from, or all of
+// them while the NodeWright is being deleted.
+func (o *operator) rolloutKeysDiffer(before, after *corev1.Node, nw *v1alpha1.NodeWright) bool {
+	if nw.DeletionTimestamp != nil {
+		return !maps.Equal(before.Annotations, after.Annotations)
+	}
+	var keys []nodestate.Key
+	for _, kind := range []nodestate.Kind{nodestate.KindBatch, nodestate.KindSlot, nodestate.KindStatus, nodestate.KindCordon} {
+		keys = append(keys, nodestate.NewKey(kind, nw.Name))
+	}
+	for _, name := range o.w.spec(nw).goes {
+		keys = append(keys, nodestate.NewPackageKey(nodestate.KindNodeState, nw.Name, name))
+	}
+	return slices.ContainsFunc(keys, func(key nodestate.Key) bool {
+		was, had := before.Annotations[key.String()]
+		is, has := after.Annotations[key.String()]
+		return had != has || was != is
+	})
 }
 
 // factsDiffer tells whether something differs that plans follow from, besides keys
@@ -162,10 +212,9 @@ func (o *operator) seenNodeWright(name string, before, after *v1alpha1.NodeWrigh
 		return
 	}
 	o.enqueue(rolloutController, name)
-	for _, node := range names(o.cache.store[kindNode]) {
-		n := asNode(o.cache.store[kindNode][node])
-		if before != nil && before.Selects(n.Labels) || after != nil && after.Selects(n.Labels) || hasKeys(n, name) {
-			o.enqueue(nodeController, node)
+	for _, n := range o.cache.store.nodes.all() {
+		if before != nil && o.w.selects(before, n) || after != nil && o.w.selects(after, n) || hasKeys(n, name) {
+			o.enqueue(nodeController, n.Name)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
@@ -31,11 +32,12 @@ func (c *checks) jobCreated(job *batchv1.Job) {
 	if c.complete[keyOf(&id)] {
 		c.w.fail("Job %s is created, and its stage is complete", describe(&id))
 	}
-	for _, other := range c.w.api.jobs() {
+	for _, other := range c.w.api.jobsOn(id.Node) {
 		if other.Name != job.Name && c.executes(other, id.Node, id.Ref()) {
 			c.w.fail("Job %s is created while %s is unfinished", describe(&id), other.Name)
 		}
 	}
+	c.touches(&id)
 	c.alone(job.Name, id.Node, id.Ref(), "")
 	if id.Interrupts() {
 		c.interruptedQuietly(job.Name, node)
@@ -68,8 +70,8 @@ func (c *checks) alone(what, node string, ref nodestate.PackageRef, but string) 
 
 // podRuns names a pod of the package on the node that has not ended, if any.
 func (c *checks) podRuns(node string, ref nodestate.PackageRef, but string) string {
-	for _, pod := range c.w.api.pods() {
-		if pod.Name == but || podEnded(pod) || pod.Spec.NodeName != node {
+	for _, pod := range c.w.api.podsOn(node) {
+		if pod.Name == but || podEnded(pod) {
 			continue
 		}
 		if _, other := c.refOf(pod); other == ref {
@@ -114,11 +116,12 @@ func (c *checks) jobMarked(job *batchv1.Job) {
 // granted: no more nodes are worked on, or were left broken, than the ceiling
 // allows. What counts is what stands on the nodes, not what the cache shows.
 func (c *checks) granted(in *rolloutplan.Input, p *rolloutplan.Plan, g *rolloutplan.Grant) {
-	if g.Renewal {
-		return
-	}
+	nw := in.NodeWright
 	ceiling := int(p.Status.Compartments[0].Ceiling)
-	slots, counting, counted := 0, 0, false
+	if nw.DeletionTimestamp == nil {
+		ceiling = budgetOf(in)
+	}
+	slots, counting, counted, exempt := 0, 0, false, false
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
 		live := c.w.api.node(n.Name)
@@ -126,17 +129,82 @@ func (c *checks) granted(in *rolloutplan.Input, p *rolloutplan.Plan, g *rolloutp
 			continue
 		}
 		rec := c.w.api.record(live)
-		// A node that everything was taken off is done with its slot.
-		holds := slotInUse(rec, in.NodeWright.Name) && (in.NodeWright.DeletionTimestamp == nil || n.Remains || n.Pending)
-		erroring := erroringAndTold(n, rec, in.NodeWright.Name)
-		slots += one(holds)
-		counting += one(holds || erroring)
+		free := nw.Spec.RuntimeRequired && nw.DeletionTimestamp == nil && n.Gated != "" && n.Selected && !n.Ignored && n.Word != nodestate.StatusComplete
 		if n.Name == g.Node {
-			counted = n.Word == nodestate.StatusErroring || n.Cordoned
+			counted, exempt = n.Word == nodestate.StatusErroring || n.Cordoned, free
+			if g.Renewal && (n.Batch == nil || !n.Batch.Holds(n.Slot)) {
+				c.w.fail("the slot of %s on %s is renewed, and there is none: %+v %+v", nw.Name, g.Node, n.Batch, n.Slot)
+			}
 		}
+		if free {
+			continue
+		}
+		// A node that everything was taken off is done with its slot.
+		var stands rolloutplan.Node
+		readRemains(nw, rec, &stands)
+		holds := slotInUse(rec, nw.Name) && (nw.DeletionTimestamp == nil || stands.Remains || n.Pending)
+		slots += one(holds)
+		counting += one(holds || erroringAndTold(n, rec, nw.Name))
+	}
+	if g.Renewal || exempt {
+		return
 	}
 	if slots > ceiling || !counted && counting > ceiling {
-		c.w.fail("%s gets a slot of %s: %d slots, %d nodes count, the ceiling is %d", g.Node, in.NodeWright.Name, slots, counting, ceiling)
+		c.w.fail("%s gets a slot of %s: %d slots, %d nodes count, the ceiling is %d", g.Node, nw.Name, slots, counting, ceiling)
+	}
+}
+
+// budgetOf is how many nodes of the input may be worked on at once.
+func budgetOf(in *rolloutplan.Input) int {
+	matched := 0
+	for i := range in.Nodes {
+		matched += one(in.Nodes[i].Selected && !in.Nodes[i].Ignored)
+	}
+	return budget(&in.NodeWright.Spec, matched)
+}
+
+// budget is how many of this many nodes may be worked on at once.
+func budget(s *v1alpha1.NodeWrightSpec, nodes int) int {
+	b := s.InterruptionBudget
+	switch {
+	case nodes == 0:
+		return 0
+	case b != nil && b.Count != nil:
+		return int(*b.Count)
+	case b != nil && *b.Percent == 0:
+		return 0
+	case b != nil:
+		return max(1, nodes*int(*b.Percent)/100)
+	}
+	for _, p := range s.Packages {
+		if p.Interrupt != nil || len(p.ConfigInterrupts) > 0 {
+			return 1
+		}
+	}
+	return nodes
+}
+
+// touches: a package that fails wherever it runs reaches no more nodes than the
+// budget, whatever else happens.
+func (c *checks) touches(id *packagejob.Identity) {
+	nw := c.w.api.nodeWright(id.NodeWright)
+	if !c.w.opts.Doomed || c.w.healed || id.NodeWright != doomed.NodeWright || nw == nil {
+		return
+	}
+	touched := c.touched[nw.UID]
+	if touched == nil {
+		touched = map[types.UID]bool{}
+		c.touched[nw.UID] = touched
+	}
+	touched[id.NodeUID] = true
+	var there []string
+	for _, node := range c.w.api.nodes() {
+		if touched[node.UID] {
+			there = append(there, node.Name)
+		}
+	}
+	if len(there) > c.allowed[nw.UID] {
+		c.w.fail("%s fails wherever it runs, and %s was worked on at %d nodes, the budget is %d: %v", doomed, nw.Name, len(there), c.allowed[nw.UID], there)
 	}
 }
 
@@ -159,6 +227,7 @@ func one(yes bool) int {
 
 // planned: Ready is never said before all is complete.
 func (c *checks) planned(nw *v1alpha1.NodeWright, in *rolloutplan.Input, p *rolloutplan.Plan) {
+	c.allowed[nw.UID] = max(c.allowed[nw.UID], budgetOf(in))
 	if !isTrue(p.Status.Conditions, v1alpha1.ConditionReady) {
 		return
 	}

@@ -54,6 +54,15 @@ func (o *operator) lookAt(node *corev1.Node) []plan.Pod {
 	return out
 }
 
+func (o *operator) evictAll(node string, p *plan.Plan) error {
+	for i := range p.Evict {
+		if err := o.evict(node, &p.Evict[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // evict asks for the end of a workload.
 func (o *operator) evict(node string, e *plan.Eviction) error {
 	if o.basis.record.Cordons[e.NodeWright].IsZero() || !o.basis.node.Spec.Unschedulable {
@@ -83,7 +92,9 @@ func (o *operator) evict(node string, e *plan.Eviction) error {
 func (w *world) workloadPlays() []play {
 	return []play{
 		{12, w.endWorkload},
-		{5, func() bool { return w.bind(func(n *corev1.Node) bool { return !n.Spec.Unschedulable }) }},
+		{5, func() bool {
+			return w.bind(func(n *corev1.Node) bool { return !n.Spec.Unschedulable && len(n.Spec.Taints) == 0 })
+		}},
 		{2, w.comeUp},
 	}
 }
@@ -199,8 +210,8 @@ func ready(n *corev1.Node) bool { return n.Status.Conditions[0].Status == corev1
 
 // reboot takes a node down; what runs there ends.
 func (w *world) reboot(n *corev1.Node) {
-	for _, pod := range w.api.pods() {
-		if pod.Spec.NodeName == n.Name && pod.Status.Phase == corev1.PodRunning {
+	for _, pod := range w.api.podsOn(n.Name) {
+		if pod.Status.Phase == corev1.PodRunning {
 			w.endPod(pod, corev1.PodFailed, 137, "Error")
 		}
 	}
@@ -256,7 +267,7 @@ func (c *checks) interruptedQuietly(id string, node *corev1.Node) {
 	if !node.Spec.Unschedulable || len(c.w.workloads[node.UID]) > 0 {
 		c.w.fail("%s interrupts %s: cordoned %t, workloads %v", id, node.Name, node.Spec.Unschedulable, c.w.workloads[node.UID])
 	}
-	for _, job := range c.w.api.jobs() {
+	for _, job := range c.w.api.jobsOn(node.Name) {
 		other, err := c.w.api.identity(job)
 		if err == nil && other.Node == node.Name && other.JobName() != id && !packagejob.Asleep(job) && c.executes(job, node.Name, other.Ref()) {
 			c.w.fail("%s interrupts %s while %s runs", id, node.Name, job.Name)

@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
-	nodeplan "github.com/nodewright/nodewright/controllers/node/plan"
 )
 
 // Options of one schedule.
@@ -18,12 +15,22 @@ type Options struct {
 	Seed uint64
 	// Steps of the schedule, before it is left alone; default DefaultSteps.
 	Steps int
+	// Nodes that the schedule begins with; default up to MostNodes.
+	Nodes int
 	// Trace keeps a line for each step.
 	Trace bool
 	// Calm leaves out users, failures and faults: only caches lag. Then the
 	// operator must stay within its budget of writes.
 	Calm bool
+	// Doomed lets a package fail wherever it runs. Users change nothing then, so that
+	// the budget has to bound the damage, and no request of a process that was killed
+	// arrives while the next one decides: leases last longer than requests.
+	Doomed bool
 }
+
+// MostNodes is how many nodes a schedule begins with at most, unless Options say
+// otherwise.
+const MostNodes = 8
 
 // DefaultSteps is how long a schedule is.
 const DefaultSteps = 150
@@ -54,6 +61,15 @@ type world struct {
 	api    *api
 	op     *operator
 	checks *checks
+	// hasty says that the operator sees all that happens at once when the world is
+	// left alone.
+	hasty bool
+	// size is the number of nodes at the beginning, healed says that nothing fails any
+	// more.
+	size   int
+	healed bool
+	// tainted says that NodeWrights may keep workloads off new nodes.
+	tainted bool
 	// stormy says that faults may happen; nested that a step runs within a
 	// request of the operator.
 	stormy bool
@@ -64,14 +80,15 @@ type world struct {
 	// hand, by UID of the node.
 	workloads map[types.UID][]workload
 	disturbed map[types.UID]int
-	// mood has a factor for each play of users and nodes.
-	mood []int
+	// plays are what may happen; the first of them, own, are the operator's.
+	plays []play
+	own   int
 	// flaky is the probability that an attempt of a package fails.
 	flaky float64
 	// late are applies of a process that was killed, not answered yet.
 	late []lateApply
-	// inputs are NodeWrights as the planner of nodes reads them.
-	inputs map[*v1alpha1.NodeWright]nodeplan.NodeWright
+	// specs are NodeWrights decoded.
+	specs map[generation]*spec
 	// writes of the operator, and requests of users so far.
 	writes, asked int
 }
@@ -101,7 +118,7 @@ func newWorld(opts Options) *world {
 		rng:  rand.New(rand.NewPCG(opts.Seed, opts.Seed^0x9e3779b97f4a7c15)),
 		now:  time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
 
-		configMaps: map[string]map[string]string{}, inputs: map[*v1alpha1.NodeWright]nodeplan.NodeWright{},
+		configMaps: map[string]map[string]string{}, specs: map[generation]*spec{},
 		workloads: map[types.UID][]workload{}, disturbed: map[types.UID]int{},
 	}
 	w.api = newAPI(w)
@@ -110,7 +127,9 @@ func newWorld(opts Options) *world {
 }
 
 func (w *world) run() {
+	w.hasty = w.chance(0.2)
 	w.setUp()
+	w.findPlays()
 	w.startOperator()
 	w.stormy = !w.opts.Calm
 	for range w.opts.Steps {
@@ -159,14 +178,25 @@ type play struct {
 	do     func() bool
 }
 
+// findPlays decides what may happen in this schedule, and how often.
+func (w *world) findPlays() {
+	w.plays = w.operatorPlays()
+	w.own = len(w.plays)
+	w.plays = slices.Concat(w.plays, w.cluster(), w.workloadPlays())
+	switch {
+	case w.opts.Calm:
+	case w.opts.Doomed:
+		w.plays = append(w.plays, w.moody(slices.Concat(w.failurePlays(), w.rudePlays()))...)
+	default:
+		w.plays = append(w.plays, w.moody(slices.Concat(w.userPlays(), w.nodePlays(), w.rudePlays()))...)
+	}
+}
+
 // step lets one thing happen, by weight.
 func (w *world) step() {
-	plays := append(w.cluster(), w.workloadPlays()...)
-	if !w.nested {
-		plays = append(plays, w.operatorPlays()...)
-	}
-	if !w.opts.Calm {
-		plays = append(plays, w.moody(slices.Concat(w.userPlays(), w.nodePlays(), w.rudePlays()))...)
+	plays := w.plays
+	if w.nested {
+		plays = plays[w.own:]
 	}
 	total := 0
 	for _, p := range plays {
@@ -189,11 +219,8 @@ func (w *world) step() {
 // moody weighs plays by the mood of the schedule: it leaves many of them out and
 // has more of others, so that it comes far with those.
 func (w *world) moody(plays []play) []play {
-	for len(w.mood) < len(plays) {
-		w.mood = append(w.mood, pick(w, []int{0, 0, 0, 1, 1, 4}))
-	}
 	for i := range plays {
-		plays[i].weight *= w.mood[i]
+		plays[i].weight *= pick(w, []int{0, 0, 0, 1, 1, 4})
 	}
 	return plays
 }

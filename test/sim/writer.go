@@ -18,6 +18,7 @@ var (
 	errLost    = errors.New("the answer to the request was lost")
 	errGone    = errors.New("the node is gone")
 	errFenced  = errors.New("the number does not grow")
+	errStale   = errors.New("the node is not as it was read")
 )
 
 // fault is what becomes of a request.
@@ -52,7 +53,7 @@ func (w *world) request(what string, do func() error, late func()) error {
 		w.log("  %s: refused for a moment", what)
 		return errRefused
 	case faultCrashBefore:
-		if late != nil && w.chance(0.5) {
+		if late != nil && !w.opts.Doomed && w.chance(0.5) {
 			w.log("  %s: the operator is killed, the request is on its way", what)
 			late()
 		} else {
@@ -93,6 +94,7 @@ type lateApply struct {
 // basis of a pass of the node controller: the node, its record and the
 // NodeWrights, as it read them.
 type basis struct {
+	at     time.Time
 	node   *corev1.Node
 	specs  map[string]*v1alpha1.NodeWright
 	record nodestate.Record
@@ -170,6 +172,8 @@ type writer struct {
 	op    *operator
 	owner nodestate.Owner
 	nodes map[string]writerMemory
+	// landed looks at what an apply did, whatever becomes of the answer.
+	landed func()
 }
 
 type writerMemory struct {
@@ -188,7 +192,7 @@ type view struct {
 // a node that is gone.
 func (wr *writer) read(name string) *view {
 	m, known := wr.nodes[name]
-	node := asNode(wr.op.cache.store[kindNode][name])
+	node := wr.op.cache.store.nodes.get(name)
 	if known && (m.doubt || node == nil || rvOf(node) < m.rv) {
 		node = wr.op.w.api.node(name)
 		m.doubt = false
@@ -264,7 +268,13 @@ func (wr *writer) send(r *lateApply) error {
 		late = func() { wr.op.w.late = append(wr.op.w.late, *r) }
 	}
 	w := wr.op.w
-	err := w.request(string(wr.owner)+" applies to "+r.node, func() error { return w.land(r) }, late)
+	err := w.request(string(wr.owner)+" applies to "+r.node, func() error {
+		err := w.land(r)
+		if err == nil && wr.landed != nil {
+			wr.landed()
+		}
+		return err
+	}, late)
 	if err != nil {
 		return err
 	}
