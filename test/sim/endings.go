@@ -127,7 +127,7 @@ func (c *checks) unexplainedWord(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 		{words(nodestate.StatusUnknown), len(rec.Malformed) == 0, "everything can be read"},
 		{words(nodestate.StatusBlocked), !blocked && !c.dependencyMissing(nw, rec), "nothing blocks it"},
 		{words(nodestate.StatusInProgress), !held && !waits, "in progress, and nothing happens"},
-		{words(nodestate.StatusWaiting, ""), !hindered && !stopped && (!c.usedUp(nw) || c.free(nw, node, rec.Status[nw.Name])), "it waits for nothing"},
+		{words(nodestate.StatusWaiting, ""), !hindered && !stopped && !c.waitsForBudget(nw, node, rec), "it waits for nothing"},
 	} {
 		if rule.broken && slices.Contains(rule.words, rec.Status[nw.Name]) {
 			return rule.problem
@@ -254,6 +254,12 @@ func (c *checks) dependencyMissing(nw *v1alpha1.NodeWright, rec *nodestate.Recor
 		}
 	}
 	return false
+}
+
+// waitsForBudget tells whether the node needs a share of the budget, and there is
+// none left.
+func (c *checks) waitsForBudget(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) bool {
+	return !c.free(nw, node, rec.Status[nw.Name]) && c.usedUp(nw)
 }
 
 // usedUp tells whether the ceiling is taken up.

@@ -62,11 +62,13 @@ func (o *operator) seenNode(name string, before, after *corev1.Node) {
 // seenRollouts enqueues the NodeWrights whose rollout may go on otherwise for a
 // change of a node, and those that do not exist and have a grant on it.
 func (o *operator) seenRollouts(before, after *corev1.Node) {
-	broad := before == nil || after == nil || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
-		before.Status.Conditions[0].Status != after.Status.Conditions[0].Status || !slices.Equal(before.Spec.Taints, after.Spec.Taints)
+	concerns := func(nw *v1alpha1.NodeWright) bool { return o.rolloutKeysDiffer(before, after, nw) }
+	if rolloutFactsDiffer(before, after) {
+		concerns = func(nw *v1alpha1.NodeWright) bool { return o.hasStake(nw, before) || o.hasStake(nw, after) }
+	}
 	some := false
 	for _, nw := range o.cache.store.nodeWrights.all() {
-		if broad && (o.hasStake(nw, before) || o.hasStake(nw, after)) || !broad && o.rolloutKeysDiffer(before, after, nw) {
+		if concerns(nw) {
 			o.enqueue(rolloutController, nw.Name)
 			some = true
 		}
@@ -86,6 +88,13 @@ func (o *operator) seenRollouts(before, after *corev1.Node) {
 			o.enqueue(rolloutController, nw)
 		}
 	}
+}
+
+// rolloutFactsDiffer tells whether something differs that matters to each
+// NodeWright with a stake in the node.
+func rolloutFactsDiffer(before, after *corev1.Node) bool {
+	return before == nil || after == nil || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
+		before.Status.Conditions[0].Status != after.Status.Conditions[0].Status || !slices.Equal(before.Spec.Taints, after.Spec.Taints)
 }
 
 func (o *operator) hasStake(nw *v1alpha1.NodeWright, node *corev1.Node) bool {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -121,37 +123,44 @@ func (c *checks) granted(in *rolloutplan.Input, p *rolloutplan.Plan, g *rolloutp
 	if nw.DeletionTimestamp == nil {
 		ceiling = budgetOf(in)
 	}
-	slots, counting, counted, exempt := 0, 0, false, false
+	slots, counting := 0, 0
 	for i := range in.Nodes {
-		n := &in.Nodes[i]
-		live := c.w.api.node(n.Name)
-		if live == nil || string(live.UID) != n.UID {
-			continue
-		}
-		rec := c.w.api.record(live)
-		free := nw.Spec.RuntimeRequired && nw.DeletionTimestamp == nil && n.Gated != "" && n.Selected && !n.Ignored && n.Word != nodestate.StatusComplete
-		if n.Name == g.Node {
-			counted, exempt = n.Word == nodestate.StatusErroring || n.Cordoned, free
-			if g.Renewal && (n.Batch == nil || !n.Batch.Holds(n.Slot)) {
-				c.w.fail("the slot of %s on %s is renewed, and there is none: %+v %+v", nw.Name, g.Node, n.Batch, n.Slot)
-			}
-		}
-		if free {
-			continue
-		}
+		holds, counts := c.counts(nw, &in.Nodes[i])
+		slots, counting = slots+one(holds), counting+one(holds || counts)
+	}
+	n := &in.Nodes[slices.IndexFunc(in.Nodes, func(n rolloutplan.Node) bool { return n.UID == g.UID })]
+	switch counted := n.Word == nodestate.StatusErroring || n.Cordoned; {
+	case g.Renewal && (n.Batch == nil || !n.Batch.Holds(n.Slot)):
+		c.w.fail("the slot of %s on %s is renewed, and there is none: %+v %+v", nw.Name, g.Node, n.Batch, n.Slot)
+	case g.Renewal, exempt(nw, n):
+	case slots > ceiling, !counted && counting > ceiling:
+		c.w.fail("%s gets a slot of %s: %d slots, %d nodes count, the ceiling is %d", g.Node, nw.Name, slots, counting, ceiling)
+	}
+}
+
+// counts tells whether a node has a slot that needs a share of the budget, and
+// whether it does without one.
+func (c *checks) counts(nw *v1alpha1.NodeWright, n *rolloutplan.Node) (holds, broken bool) {
+	live := c.w.api.node(n.Name)
+	if live == nil || string(live.UID) != n.UID || exempt(nw, n) {
+		return false, false
+	}
+	rec := c.w.api.record(live)
+	holds = slotInUse(rec, nw.Name)
+	if nw.DeletionTimestamp != nil {
 		// A node that everything was taken off is done with its slot.
 		var stands rolloutplan.Node
 		readRemains(nw, rec, &stands)
-		holds := slotInUse(rec, nw.Name) && (nw.DeletionTimestamp == nil || stands.Remains || n.Pending)
-		slots += one(holds)
-		counting += one(holds || erroringAndTold(n, rec, nw.Name))
+		holds = holds && (stands.Remains || n.Pending)
 	}
-	if g.Renewal || exempt {
-		return
-	}
-	if slots > ceiling || !counted && counting > ceiling {
-		c.w.fail("%s gets a slot of %s: %d slots, %d nodes count, the ceiling is %d", g.Node, nw.Name, slots, counting, ceiling)
-	}
+	return holds, erroringAndTold(n, rec, nw.Name)
+}
+
+// exempt tells whether the node, as the cache shows it, needs no share of the
+// budget.
+func exempt(nw *v1alpha1.NodeWright, n *rolloutplan.Node) bool {
+	return nw.Spec.RuntimeRequired && nw.DeletionTimestamp == nil && n.Gated != "" && n.Selected && !n.Ignored &&
+		n.Word != nodestate.StatusComplete
 }
 
 // budgetOf is how many nodes of the input may be worked on at once.
