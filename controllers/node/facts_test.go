@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,15 +25,22 @@ func TestNodeFactsWake(t *testing.T) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
 		return n
 	}
+	// What a kubelet reports must not use up the room of the record.
+	boots := func(id string) *corev1.Node {
+		n := node(corev1.ConditionFalse, false)
+		n.Status.NodeInfo.BootID = id
+		return n
+	}
 	tests := map[string]struct {
 		after *corev1.Node
 		want  plan.Node
 		wakes bool
 	}{
-		"as before":   {node(corev1.ConditionFalse, false), plan.Node{Name: "n1"}, false},
-		"ready":       {node(corev1.ConditionTrue, false), plan.Node{Name: "n1", Ready: true}, true},
-		"unreachable": {node(corev1.ConditionUnknown, false), plan.Node{Name: "n1", Unreachable: true}, true},
-		"cordoned":    {node(corev1.ConditionFalse, true), plan.Node{Name: "n1", Unschedulable: true}, true},
+		"as before":    {node(corev1.ConditionFalse, false), plan.Node{Name: "n1"}, false},
+		"ready":        {node(corev1.ConditionTrue, false), plan.Node{Name: "n1", Ready: true}, true},
+		"unreachable":  {node(corev1.ConditionUnknown, false), plan.Node{Name: "n1", Unreachable: true}, true},
+		"huge boot ID": {boots(strings.Repeat("b", 100_000)), plan.Node{Name: "n1", BootID: strings.Repeat("b", 64)}, true},
+		"cordoned":     {node(corev1.ConditionFalse, true), plan.Node{Name: "n1", Unschedulable: true}, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -154,9 +154,13 @@ func asked(rec *nodestate.Record, nodeWright string) bool {
 	return slices.ContainsFunc(rec.Requests, func(r nodestate.RequestAt) bool { return r.NodeWright == nodeWright })
 }
 
+// maxBootID is how many bytes of a boot ID count. The kernel's have 36; what a
+// kubelet reports beyond that must not use up the room of the record.
+const maxBootID = 64
+
 func nodeFacts(node *corev1.Node) plan.Node {
 	facts := plan.Node{
-		Name: node.Name, UID: string(node.UID), BootID: node.Status.NodeInfo.BootID,
+		Name: node.Name, UID: string(node.UID), BootID: nodestate.CapString(node.Status.NodeInfo.BootID, maxBootID),
 		Ignored: v1alpha1.NodeIgnored(node.Labels), Created: node.CreationTimestamp.Time,
 		Unschedulable: node.Spec.Unschedulable,
 	}

@@ -76,6 +76,10 @@ func (w *work) resolveSkipped() {
 		}
 		carrier, ok := w.entry(e.Carrier)
 		switch {
+		case w.p.entryUnreadable(w.ref(e.Carrier)):
+			// The interrupt may have been, or be under way: to plan another one now could
+			// interrupt the node twice.
+			continue
 		case ok && carrier.Stage.Interrupts() && carrier.State == nodestate.StateComplete,
 			ok && carrier.Stage == nodestate.StagePostInterrupt:
 			e.State, e.Carrier, e.Message = nodestate.StateComplete, "", ""

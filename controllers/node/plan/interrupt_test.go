@@ -104,17 +104,25 @@ func TestSkippedFollowsItsCarrier_ST15_ST17(t *testing.T) {
 			Stage: stage, State: state, Run: 2, Attempt: 1, Interrupt: interrupt, BootID: "boot-1", Since: "2026-01-01T11:59:00Z",
 		}
 	}
+	unreadable := func(w *world) {
+		key := nodestate.NewPackageKey(nodestate.KindNodeState, "nw", "pa").String()
+		delete(w.in.Record.Packages, carrier)
+		w.in.Record.Malformed = []nodestate.Malformed{{Key: key, Value: "{junk", NodeWright: "nw", Package: "pa", Kind: nodestate.KindNodeState}}
+	}
 	for name, tc := range map[string]struct {
 		change func(w *world)
 		want   string
 	}{
-		"complete":           {func(w *world) { w.set(entry("pa", nodestate.StageInterrupt, nodestate.StateComplete)) }, "post-interrupt/in_progress"},
-		"further":            {func(w *world) { w.set(entry("pa", nodestate.StagePostInterrupt, nodestate.StateComplete)) }, "post-interrupt/in_progress"},
-		"gone":               {func(w *world) { delete(w.in.Record.Packages, carrier) }, "config/complete"},
-		"restarted":          {func(w *world) { w.set(entry("pa", nodestate.StageApply, nodestate.StateInProgress)) }, "config/complete"},
-		"still at it":        {func(w *world) { w.set(entry("pa", nodestate.StageInterrupt, nodestate.StateInProgress)) }, "interrupt/skipped"},
-		"given up":           {func(w *world) { w.set(failed(entry("pa", nodestate.StageInterrupt, nodestate.StateErroring))) }, "interrupt/skipped"},
-		"leader without Job": {func(w *world) { w.set(entry("pa", nodestate.StageInterrupt, nodestate.StateComplete)); w.in.Jobs = nil }, "post-interrupt/in_progress"},
+		"complete":    {func(w *world) { w.set(entry("pa", nodestate.StageInterrupt, nodestate.StateComplete)) }, "post-interrupt/in_progress"},
+		"further":     {func(w *world) { w.set(entry("pa", nodestate.StagePostInterrupt, nodestate.StateComplete)) }, "post-interrupt/in_progress"},
+		"gone":        {func(w *world) { delete(w.in.Record.Packages, carrier) }, "config/complete"},
+		"restarted":   {func(w *world) { w.set(entry("pa", nodestate.StageApply, nodestate.StateInProgress)) }, "config/complete"},
+		"still at it": {func(w *world) { w.set(entry("pa", nodestate.StageInterrupt, nodestate.StateInProgress)) }, "interrupt/skipped"},
+		"given up":    {func(w *world) { w.set(failed(entry("pa", nodestate.StageInterrupt, nodestate.StateErroring))) }, "interrupt/skipped"},
+		// Whether the interrupt was is not known: another one could be the second.
+		"unreadable":             {unreadable, "interrupt/skipped"},
+		"unreadable and removed": {func(w *world) { unreadable(w); w.nw("nw").Packages = w.nw("nw").Packages[1:] }, "interrupt/skipped"},
+		"leader without Job":     {func(w *world) { w.set(entry("pa", nodestate.StageInterrupt, nodestate.StateComplete)); w.in.Jobs = nil }, "post-interrupt/in_progress"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := makeInterrupting("pa", "service"), makeInterrupting("pb", "service")

@@ -54,6 +54,11 @@ func nextChanged(pkg *Package, e *nodestate.PackageStatus) (s step, changed bool
 	unfinished := e.State != nodestate.StateComplete
 	switch changeOf(pkg, e) {
 	case changeHigher:
+		if unfinished && e.Stage == nodestate.StageApply {
+			// Nothing on the host was ever complete that could be upgraded: the image may
+			// not even have been there.
+			return restart(nodestate.StageApply, fmt.Sprintf("version %s replaces %s, which was not applied", pkg.Version, e.Version)), true
+		}
 		return restart(nodestate.StageUpgrade, fmt.Sprintf("version %s follows %s", pkg.Version, e.Version)), true
 	case changeLower:
 		return restart(nodestate.StageApply, fmt.Sprintf("version %s replaces %s", pkg.Version, e.Version)), true

@@ -37,7 +37,10 @@ type planner struct {
 	// those for which that is decided in this pass.
 	interrupts []nodestate.PackageRef
 	begun      []nodestate.PackageRef
-	// malformed packages, and NodeWrights that have one.
+	// unreadable are the keys of entries that cannot be read, whether the spec has
+	// their packages or not.
+	unreadable map[string]bool
+	// malformed packages of the spec, and NodeWrights that have one.
 	malformed   map[nodestate.PackageRef]bool
 	malformedNW map[string]bool
 }
@@ -103,24 +106,30 @@ func carried(raw map[string]string) map[string]string {
 	return out
 }
 
+func (p *planner) entryUnreadable(ref nodestate.PackageRef) bool {
+	return p.unreadable[nodestate.NewPackageKey(nodestate.KindNodeState, ref.NodeWright, ref.Package).String()]
+}
+
 // findMalformed tells which packages have an unreadable entry: work stops for
 // those alone.
 func (p *planner) findMalformed() {
-	unreadable := map[string]bool{}
 	for _, m := range p.in.Record.Malformed {
 		if m.Kind == nodestate.KindNodeState {
-			unreadable[m.Key] = true
+			if p.unreadable == nil {
+				p.unreadable = map[string]bool{}
+			}
+			p.unreadable[m.Key] = true
 			p.malformedNW[m.NodeWright] = true
 		}
 	}
-	if len(unreadable) == 0 {
+	if len(p.unreadable) == 0 {
 		return
 	}
 	for i := range p.order {
 		nw := &p.order[i]
 		for j := range nw.Packages {
 			ref := nodestate.PackageRef{NodeWright: nw.Name, Package: nw.Packages[j].Name}
-			if unreadable[nodestate.NewPackageKey(nodestate.KindNodeState, ref.NodeWright, ref.Package).String()] {
+			if p.entryUnreadable(ref) {
 				p.malformed[ref] = true
 				p.malformedNW[nw.Name] = true
 			}

@@ -154,7 +154,7 @@ func TestEditUnparksErroring_JB05(t *testing.T) {
 		"env":       {func(w *world) { w.pkg("nw", "pa").SpecHash = "s2" }, "r1", "apply/in_progress"},
 		"other package": {func(w *world) { w.pkg("nw", "pb").SpecHash = "s2" }, "r1",
 			"apply/erroring"},
-		"higher version": {func(w *world) { w.pkg("nw", "pa").Version = "1.1.0" }, "r2", "upgrade/in_progress"},
+		"higher version": {func(w *world) { w.pkg("nw", "pa").Version = "1.1.0" }, "r2", "apply/in_progress"},
 		"lower version":  {func(w *world) { w.pkg("nw", "pa").Version = "0.9" }, "r2", "apply/in_progress"},
 		"same version spelled otherwise": {func(w *world) { w.pkg("nw", "pa").Version = "v1.0.0+build5" }, "r1",
 			"apply/erroring"},

@@ -137,3 +137,36 @@ func TestPackageThatWaitsForOthersIsShown(t *testing.T) {
 		})
 	}
 }
+
+// A higher version is an upgrade of what was applied, and of nothing else.
+func TestVersionAfterUnfinishedStage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		stage   nodestate.Stage
+		state   nodestate.State
+		version string
+		want    string
+	}{
+		"apply never ended":          {nodestate.StageApply, nodestate.StateErroring, "1.1.0", "apply/in_progress"},
+		"apply never ended, lower":   {nodestate.StageApply, nodestate.StateErroring, "0.9.0", "apply/in_progress"},
+		"upgrade never ended":        {nodestate.StageUpgrade, nodestate.StateErroring, "1.1.0", "upgrade/in_progress"},
+		"upgrade never ended, lower": {nodestate.StageUpgrade, nodestate.StateErroring, "0.9.0", "apply/in_progress"},
+		"config never ended":         {nodestate.StageConfig, nodestate.StateErroring, "1.1.0", "upgrade/in_progress"},
+		"apply is complete":          {nodestate.StageApply, nodestate.StateComplete, "1.1.0", "upgrade/in_progress"},
+		"all is complete":            {nodestate.StageConfig, nodestate.StateComplete, "1.1.0", "upgrade/in_progress"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
+			e := nodestate.PackageStatus{
+				Name: "pa", NodeWright: "nw", UID: "nw-uid", Version: "1.0.0", Image: "reg/pa", SpecHash: "s1",
+				Stage: tc.stage, State: tc.state, Run: 2, Attempt: 1,
+			}
+			if tc.state == nodestate.StateErroring {
+				e = failed(e)
+			}
+			w.set(e)
+			w.pkg("nw", "pa").Version = tc.version
+			w.pass()
+			w.want("nw", "pa", tc.want)
+		})
+	}
+}
