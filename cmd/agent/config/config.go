@@ -1,0 +1,173 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// MaxSize is the largest config.json that is read, in bytes.
+const MaxSize = 1 << 20
+
+// StepDir is where the steps of a package are, below its directory.
+const StepDir = "skyhook_dir"
+
+// Mode is one of the lists of steps that a package has.
+type Mode string
+
+// Modes that have steps. Each but a check has a check, which runs after it.
+const (
+	Apply         Mode = "apply"
+	Config        Mode = "config"
+	PostInterrupt Mode = "post-interrupt"
+	Upgrade       Mode = "upgrade"
+	Uninstall     Mode = "uninstall"
+
+	checkSuffix = "-check"
+)
+
+// Modes lists the modes that are no checks.
+func Modes() []Mode { return []Mode{Apply, Config, PostInterrupt, Upgrade, Uninstall} }
+
+// Check is the mode that checks what m did.
+func (m Mode) Check() Mode { return m.Of() + checkSuffix }
+
+// IsCheck tells whether the mode checks another one.
+func (m Mode) IsCheck() bool { return strings.HasSuffix(string(m), checkSuffix) }
+
+// Of is the mode that m checks, or m itself.
+func (m Mode) Of() Mode { return Mode(strings.TrimSuffix(string(m), checkSuffix)) }
+
+// Known tells whether there is such a mode.
+func (m Mode) Known() bool { return slices.Contains(Modes(), m.Of()) && m.Of()+checkSuffix != m.Of() }
+
+// Step is one program that runs in a mode.
+type Step struct {
+	Name string
+	// Path of the program below StepDir.
+	Path      string
+	Arguments []string
+	// ReturnCodes that mean success.
+	ReturnCodes []int
+	OnHost      bool
+	// AlwaysRuns says that the step cares itself for being run twice: it has no
+	// flag. In config.json that is idempotence: true.
+	AlwaysRuns bool
+	// Upgrades says that in the modes of upgrade the step is given the version
+	// before and its own as arguments.
+	Upgrades bool
+	Env      map[string]string
+}
+
+// Package is what config.json says.
+type Package struct {
+	Name    string
+	Version string
+	// ConfigFiles must be in configmaps, except to uninstall.
+	ConfigFiles []string
+	Steps       map[Mode][]Step
+	// Unknown are fields that nobody reads, as modes.apply[0].retruncodes.
+	Unknown []string
+}
+
+// Decode reads config.json. Its error names all fields that are wrong, and
+// says what would be valid. A step's path stays in the package's directory.
+func Decode(data []byte) (*Package, error) {
+	tree, err := validate(data)
+	if err != nil {
+		return nil, fmt.Errorf("read config.json: %w", err)
+	}
+	p := &Package{
+		Name:        tree["package_name"].(string),
+		Version:     tree["package_version"].(string),
+		ConfigFiles: texts(tree["expected_config_files"]),
+		Steps:       map[Mode][]Step{},
+		Unknown:     unknown("", tree, fields),
+	}
+	var problems Problems
+	modes := tree["modes"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(modes)) {
+		for i, s := range modes[name].([]any) {
+			field := fmt.Sprintf("modes.%s[%d]", name, i)
+			step := decodeStep(s.(map[string]any))
+			p.Unknown = append(p.Unknown, unknown(field+".", s.(map[string]any), stepFields)...)
+			if !filepath.IsLocal(path.Join(StepDir, step.Path)) {
+				problems = append(problems, Problem{
+					Field: field + ".path", Is: fmt.Sprintf("%.100q leaves the package", step.Path),
+					Want: "the path of a file below " + StepDir,
+				})
+			}
+			// The validator gives no place for what is wrong with a name.
+			for variable := range step.Env {
+				if variable == "" || strings.ContainsAny(variable, "=\x00") {
+					problems = append(problems, Problem{
+						Field: field + ".env", Is: fmt.Sprintf("has a name %.100q", variable), Want: "names without '=' and NUL",
+					})
+				}
+			}
+			p.Steps[Mode(name)] = append(p.Steps[Mode(name)], step)
+		}
+	}
+	for i, f := range p.ConfigFiles {
+		if !filepath.IsLocal(f) {
+			problems = append(problems, Problem{
+				Field: fmt.Sprintf("expected_config_files[%d]", i), Is: fmt.Sprintf("%.100q leaves configmaps", f),
+				Want: "the name of a file in configmaps",
+			})
+		}
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("read config.json: %w", problems)
+	}
+	return p, nil
+}
+
+var (
+	fields     = []string{"schema_version", "package_name", "package_version", "expected_config_files", "modes", "$schema"}
+	stepFields = []string{"name", "path", "arguments", "returncodes", "on_host", "idempotence", "upgrade_step", "env"}
+)
+
+func unknown(prefix string, object map[string]any, known []string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if !slices.Contains(known, name) {
+			out = append(out, prefix+name)
+		}
+	}
+	return out
+}
+
+// decodeStep takes a step that the schema accepts. It does not go through
+// encoding/json, for which PATH would be another path.
+func decodeStep(s map[string]any) Step {
+	step := Step{
+		Name: s["name"].(string), Path: s["path"].(string), Arguments: texts(s["arguments"]),
+		OnHost: s["on_host"].(bool), AlwaysRuns: s["idempotence"].(bool), Upgrades: s["upgrade_step"].(bool),
+	}
+	for _, code := range s["returncodes"].([]any) {
+		// 1e0 is an integer for the schema as well.
+		value, err := code.(json.Number).Float64()
+		if err == nil {
+			step.ReturnCodes = append(step.ReturnCodes, int(value))
+		}
+	}
+	if env, ok := s["env"].(map[string]any); ok {
+		step.Env = map[string]string{}
+		for name, value := range env {
+			step.Env[name] = value.(string)
+		}
+	}
+	return step
+}
+
+func texts(list any) []string {
+	var out []string
+	for _, v := range list.([]any) {
+		out = append(out, v.(string))
+	}
+	return out
+}
