@@ -66,6 +66,9 @@ type Malformed struct {
 	Err        error
 }
 
+// IsRequest tells whether a user asks for something in the value.
+func (m *Malformed) IsRequest() bool { return m.Kind == KindRequest || m.Kind == KindPackageRequest }
+
 // Record is everything of the contract that stands on one node, decoded.
 type Record struct {
 	Set

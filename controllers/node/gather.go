@@ -151,7 +151,8 @@ func namesOn(rec *nodestate.Record, jobs []plan.Job) map[string]bool {
 
 // asked tells whether a user asks for something of the NodeWright.
 func asked(rec *nodestate.Record, nodeWright string) bool {
-	return slices.ContainsFunc(rec.Requests, func(r nodestate.RequestAt) bool { return r.NodeWright == nodeWright })
+	return slices.ContainsFunc(rec.Requests, func(r nodestate.RequestAt) bool { return r.NodeWright == nodeWright }) ||
+		slices.ContainsFunc(rec.Malformed, func(m nodestate.Malformed) bool { return m.IsRequest() && m.NodeWright == nodeWright })
 }
 
 // maxBootID is how many bytes of a boot ID count. The kernel's have 36; what a

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -206,7 +207,7 @@ func (p *planner) interruptDue() bool {
 }
 
 // runsAnything names a Job or a package with a pod that has not ended on the
-// node, of any NodeWright; empty for none.
+// node, of any NodeWright, or a record that does not tell; empty for none.
 func (p *planner) runsAnything() string {
 	for i := range p.in.Jobs {
 		job := &p.in.Jobs[i]
@@ -221,6 +222,10 @@ func (p *planner) runsAnything() string {
 	if len(p.in.Executors) > 0 {
 		e := p.in.Executors[0]
 		return fmt.Sprintf("a pod of package %s of NodeWright %s", e.Package, e.NodeWright)
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.unreadable)) {
+		// A Job that was just created may not be seen yet, and no record names it.
+		return "what may run for the record " + key + ", which cannot be read"
 	}
 	return ""
 }

@@ -139,6 +139,39 @@ func TestSkippedFollowsItsCarrier_ST15_ST17(t *testing.T) {
 	}
 }
 
+// Nobody knows what runs for a record that cannot be read: the node is not
+// interrupted beside it, for any NodeWright, and says so.
+func TestNoInterruptBesideAnUnreadableRecord(t *testing.T) {
+	for name, ref := range map[string]nodestate.PackageRef{
+		"of the NodeWright": {NodeWright: "nw", Package: "pb"},
+		"of another":        {NodeWright: "zz", Package: "pz"},
+		"of nobody":         {NodeWright: "gone", Package: "pg"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, makeNodeWright("nw", makeInterrupting("pa", "service"), makePackage("pb")), makeNodeWright("zz", makePackage("pz")))
+			w.in.Record.Malformed = []nodestate.Malformed{{
+				Key:   nodestate.NewPackageKey(nodestate.KindNodeState, ref.NodeWright, ref.Package).String(),
+				Value: "{junk", NodeWright: ref.NodeWright, Package: ref.Package, Kind: nodestate.KindNodeState,
+			}}
+			for range 20 {
+				for _, c := range w.pass().Create {
+					if c.Identity.Interrupts() {
+						t.Fatal("the node is interrupted")
+					}
+				}
+				for i := range w.in.Jobs {
+					w.in.Jobs[i].State = JobSucceeded
+				}
+			}
+			w.want("nw", "pa", "config/complete")
+			w.wantWait(nodestate.SlotInterruptWaits, "which cannot be read")
+			w.in.Record.Malformed = nil
+			w.finishAll()
+			w.want("nw", "pa", "post-interrupt/complete")
+		})
+	}
+}
+
 func failed(e nodestate.PackageStatus) nodestate.PackageStatus {
 	e.Failures, e.Reason = 4, "BackoffLimitExceeded"
 	return e

@@ -31,6 +31,7 @@ func (w *work) answerRequests() {
 		}
 		w.p.out.Answered = append(w.p.out.Answered, RequestAnswered{Key: r.Key, Value: r.Value})
 	}
+	handled = append(handled, w.refuseUnreadable(noted)...)
 	slices.Sort(handled)
 	if len(handled) == 0 {
 		delete(w.p.out.Set.Handled, w.nw.Name)
@@ -40,6 +41,27 @@ func (w *work) answerRequests() {
 		w.p.out.Set.Handled = map[string][]string{}
 	}
 	w.p.out.Set.Handled[w.nw.Name] = handled
+}
+
+// refuseUnreadable answers requests that cannot be read, and returns what to note
+// in the place of their ids.
+func (w *work) refuseUnreadable(noted []string) []string {
+	var refused []string
+	for _, m := range w.p.in.Record.Malformed {
+		if m.NodeWright != w.nw.Name || !m.IsRequest() {
+			continue
+		}
+		id := "unreadable-" + nodestate.BlobHash(m.Value)
+		if !slices.Contains(noted, id) {
+			w.p.event(Event{w.nw.Name, true, ReasonRequestRefused, nodestate.CapString(fmt.Sprintf(
+				"request %s on node %s cannot be read, and is taken off: %v", m.Key, w.p.in.Node.Name, m.Err), nodestate.MaxMessage)})
+		}
+		if !slices.Contains(refused, id) {
+			refused = append(refused, id)
+		}
+		w.p.out.Answered = append(w.p.out.Answered, RequestAnswered{Key: m.Key, Value: m.Value})
+	}
+	return refused
 }
 
 // about are the packages that a request means: the one it names, or all that the

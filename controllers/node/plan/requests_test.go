@@ -147,6 +147,37 @@ func TestRerunOfErroringPackage(t *testing.T) {
 	}
 }
 
+// A request that cannot be read is refused once, taken off, and holds nothing up.
+func TestUnreadableRequestIsRefused(t *testing.T) {
+	w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
+	w.finishAll()
+	key := nodestate.NewPackageKey(nodestate.KindPackageRequest, "nw", "pa").String()
+	for _, value := range []string{"junk", `{"action":"rerun"}`, strings.Repeat("x", 60_000)} {
+		w.in.Record.Malformed = nodestate.Decode(map[string]string{key: value}, nil).Malformed
+		p := w.pass()
+		if len(p.Events) != 1 || p.Events[0].Reason != ReasonRequestRefused || !strings.Contains(p.Events[0].Message, "taken off") {
+			t.Fatalf("events %+v, want one refusal", p.Events)
+		}
+		want := []RequestAnswered{{Key: key, Value: value}}
+		if diff := cmp.Diff(want, p.Answered); diff != "" {
+			t.Fatalf("answered (-want +got):\n%s", diff)
+		}
+		// The removal is not seen yet.
+		if p = w.pass(); len(p.Events) != 0 || !cmp.Equal(want, p.Answered) {
+			t.Fatalf("the second pass has events %+v and answers %+v", p.Events, p.Answered)
+		}
+		w.in.Record.Malformed = nil
+		if w.pass(); len(w.handled("nw")) != 0 {
+			t.Fatalf("%v stays noted", w.handled("nw"))
+		}
+	}
+	w.in.Record.Malformed = nodestate.Decode(map[string]string{key: "junk"}, nil).Malformed
+	w.pkg("nw", "pa").ConfigHash, w.nw("nw").Revision = "c2", "r2"
+	w.grantSlot("nw")
+	w.pass()
+	w.want("nw", "pa", "config/in_progress")
+}
+
 // A reset forgets the record, also one that cannot be read, and no other.
 func TestReset(t *testing.T) {
 	key := nodestate.NewPackageKey(nodestate.KindNodeState, "nw", "pa").String()
