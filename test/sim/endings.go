@@ -169,10 +169,16 @@ func (c *checks) waitsForPods(node *corev1.Node, rec *nodestate.Record, nw strin
 }
 
 // waitsForOthers: the record names another NodeWright whose Job or interrupt has
-// not ended, and that is so.
+// not ended, or an entry that cannot be read, and that is so.
 func (c *checks) waitsForOthers(node *corev1.Node, rec *nodestate.Record, nw string) bool {
-	if s := rec.Slots[nw]; s.Reason != nodestate.SlotInterruptWaits || s.Message == "" {
+	s := rec.Slots[nw]
+	if s.Reason != nodestate.SlotInterruptWaits || s.Message == "" {
 		return false
+	}
+	if slices.ContainsFunc(rec.Malformed, func(m nodestate.Malformed) bool {
+		return m.Kind == nodestate.KindNodeState && strings.Contains(s.Message, m.Key)
+	}) {
+		return true
 	}
 	for _, other := range c.w.api.nodeWrights() {
 		if other.Name != nw && c.runsOn(node.Name, other.Name) {
@@ -271,7 +277,8 @@ func (c *checks) usedUp(nw *v1alpha1.NodeWright) bool {
 		holds := slotInUse(rec, nw.Name)
 		if nw.DeletionTimestamp != nil {
 			active = c.toUninstall(nw, rec) && !v1alpha1.NodeIgnored(node.Labels)
-			holds = holds && active
+			// A node whose record cannot be read keeps its slot: what is there is not known.
+			holds = holds && (active || len(rec.Malformed) > 0)
 		}
 		_, cordoned := rec.Cordons[nw.Name]
 		matched += one(active)

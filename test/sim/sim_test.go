@@ -13,7 +13,7 @@ import (
 var (
 	seed      = flag.Uint64("seed", 0, "run this one schedule and print its trace")
 	first     = flag.Uint64("first", 1, "the seed of the first schedule; further ones count up from it")
-	schedules = flag.Uint64("schedules", 10_000, "how many schedules TestSchedules runs, the other tests run a share of it")
+	schedules = flag.Uint64("schedules", 6_000, "how many schedules TestSchedules runs, the other tests run a share of it")
 	steps     = flag.Int("steps", DefaultSteps, "how many steps a schedule has before it is left alone")
 )
 
