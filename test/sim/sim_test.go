@@ -39,7 +39,7 @@ func TestDoomedPackage(t *testing.T) { runAll(t, Options{Doomed: true}, *schedul
 // TestManyNodes runs schedules with 200 nodes, and some in which a package fails on
 // all of them. They have more steps, since those fall on so many.
 func TestManyNodes(t *testing.T) {
-	count := max(*schedules/200, 1)
+	count := max(*schedules/120, 1)
 	runAll(t, Options{Nodes: 200, Steps: 4 * *steps}, count)
 	runAll(t, Options{Nodes: 200, Steps: 4 * *steps, Doomed: true}, count/3)
 }
