@@ -79,7 +79,7 @@ type PodReport struct {
 	// Name of the package and NodeWright, in full.
 	Name       string `json:"name"`
 	NodeWright string `json:"nodewright"`
-	// Pod is the name of the pod that waits.
+	// Pod is the name of the pod that waits, empty where the Job gets none.
 	Pod string `json:"pod"`
 	// Reason in CamelCase, like ImagePullBackOff.
 	Reason string `json:"reason"`
@@ -88,10 +88,19 @@ type PodReport struct {
 	WaitingSince string `json:"waitingSince"`
 }
 
+// Reasons of a PodReport of a Job that gets no pod.
+const (
+	// PodFailedCreate is that of the events of Jobs whose pods the API server does not
+	// take.
+	PodFailedCreate = "FailedCreate"
+	// PodJobNotBegun is said of a Job that Kubernetes has not begun.
+	PodJobNotBegun = "JobNotBegun"
+)
+
 // Validate checks what every report must hold.
 func (r *PodReport) Validate() error {
-	if r.Pod == "" || r.Reason == "" {
-		return errors.New("pod and reason are required")
+	if r.Reason == "" {
+		return errors.New("reason is required")
 	}
 	if _, err := ParseTime(r.WaitingSince); err != nil {
 		return fmt.Errorf("parse waitingSince: %w", err)
@@ -162,6 +171,10 @@ const SlotJobHeld = "JobHeld"
 // SlotBackOff is the Reason of a working slot whose node waits until the next
 // attempt of a stage that failed may start.
 const SlotBackOff = "BackOff"
+
+// SlotJobRefused is the Reason of a working slot whose node waits with a stage
+// since the API server does not take its Job, with a Message that says why.
+const SlotJobRefused = "JobRefused"
 
 // SlotPodNotStarting is the Reason of a working slot on whose node the pod of a
 // stage cannot start, as long as that may pass by itself.

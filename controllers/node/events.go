@@ -12,6 +12,7 @@ const (
 	eventConfigGone      = "ConfigGone"
 	eventNoRoom          = "NoRoom"
 	eventJobRefused      = "JobRefused"
+	eventJobCreatedAgain = "JobCreatedAgain"
 	eventJobSuspended    = "JobSuspended"
 	eventJobResumed      = "JobResumed"
 	eventMetadataDropped = "MetadataDropped"
@@ -25,14 +26,17 @@ const (
 func (r *Reconciler) tell(in *gathered, p *plan.Plan) {
 	for _, e := range p.Events {
 		if nw := in.specs[e.NodeWright]; nw != nil {
-			r.event(in, nw, e.Warning, e.Reason, e.Message)
+			r.event(in, nw, e.Package, e.Warning, e.Reason, e.Message)
 		}
 	}
 }
 
-// event speaks about a NodeWright, related to the node, or about the node alone
-// where nw is nil.
-func (r *Reconciler) event(in *gathered, nw *v1alpha1.NodeWright, warning bool, reason, message string) {
+// event speaks about a NodeWright, or one package of it, related to the node, or
+// about the node alone where nw is nil.
+//
+// Events of one pass that differ in nothing but their notes become one, with the
+// note of the first: so the package is part of what the event is about.
+func (r *Reconciler) event(in *gathered, nw *v1alpha1.NodeWright, pkg string, warning bool, reason, message string) {
 	kind := corev1.EventTypeNormal
 	if warning {
 		kind = corev1.EventTypeWarning
@@ -41,5 +45,11 @@ func (r *Reconciler) event(in *gathered, nw *v1alpha1.NodeWright, warning bool, 
 		r.opts.Recorder.Eventf(in.view.Node, nil, kind, reason, actionRun, "node %s: %s", in.Node.Name, message)
 		return
 	}
-	r.opts.Recorder.Eventf(nw, in.view.Node, kind, reason, actionRun, "node %s: %s", in.Node.Name, message)
+	about := &corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindNodeWright, Name: nw.Name, UID: nw.UID,
+	}
+	if pkg != "" {
+		about.FieldPath = "spec.packages{" + pkg + "}"
+	}
+	r.opts.Recorder.Eventf(about, in.view.Node, kind, reason, actionRun, "node %s: %s", in.Node.Name, message)
 }

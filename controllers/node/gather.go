@@ -61,6 +61,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (in *gathered, fou
 		Taints: r.opts.RuntimeRequired, NewNode: newNode,
 		ReapplyOnReboot: r.opts.ReapplyOnReboot,
 	}
+	in.Refused = r.jobRefusals.keep(name, in.Record.Packages)
 	in.Taints = standing(view.Node.Spec.Taints, r.opts.RuntimeRequired)
 	if err := r.gatherJobs(ctx, in); err != nil {
 		return nil, false, err
@@ -232,6 +233,9 @@ func jobFacts(job *batchv1.Job) plan.Job {
 		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
 		Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend, DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
 	}
+	facts.Ending = slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobFailureTarget && c.Status == corev1.ConditionTrue
+	})
 	facts.Idle = facts.Suspended && packagejob.Asleep(job)
 	_, facts.Held = job.Annotations[packagejob.AnnotationHeld]
 	id, err := packagejob.Parse(job)

@@ -82,18 +82,32 @@ func (r *Reconciler) createJob(ctx context.Context, in *gathered, c *plan.JobCre
 			return nil
 		}
 	}
-	err = r.client.Create(ctx, job)
+	return r.sendJob(ctx, in, nw, job, dropped, c)
+}
+
+// sendJob creates the Job, from whose metadata the annotations dropped were left
+// out, and tells what came of it.
+func (r *Reconciler) sendJob(ctx context.Context, in *gathered, nw *v1alpha1.NodeWright, job *batchv1.Job, dropped []string, c *plan.JobCreate) error {
+	err := r.client.Create(ctx, job)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return r.jobExists(ctx, in, nw, job.Name, c)
+	case jobRefused(err):
+		r.noteJobRefusal(ctx, in, nw, c, err)
+		return nil
 	case err != nil:
-		r.event(in, nw, true, eventJobRefused, fmt.Sprintf("package %s, stage %s: %v", c.Identity.Package, c.Identity.Stage, err))
 		return fmt.Errorf("create job %s: %w", job.Name, err)
 	}
+	r.jobRefusals.forget(in.Node.Name, c.Identity.Ref())
 	logf.FromContext(ctx).V(2).Info("created job", "job", job.Name, "package", c.Identity.Package,
 		"stage", c.Identity.Stage, "run", c.Identity.Run, "attempt", c.Identity.Attempt)
+	if c.Again {
+		r.event(in, nw, c.Identity.Package, false, eventJobCreatedAgain, fmt.Sprintf(
+			"Job %s (package %s, stage %s) was not there, and is created: somebody deleted it, or its creation was held up",
+			job.Name, c.Identity.Package, c.Identity.Stage))
+	}
 	if len(dropped) > 0 {
-		r.event(in, nw, true, eventMetadataDropped, fmt.Sprintf(
+		r.event(in, nw, c.Identity.Package, true, eventMetadataDropped, fmt.Sprintf(
 			"annotations of the node are too large for package %s and were left out of its metadata: %v", c.Identity.Package, dropped))
 	}
 	return nil
@@ -118,7 +132,7 @@ func (r *Reconciler) configOfAttempt(ctx context.Context, in *gathered, nw *v1al
 		return "", fmt.Errorf("create job: the configMap %s of package %s is gone", c.ConfigHash, c.Identity.Package)
 	}
 	// A package that cannot be taken off for ever would be worse.
-	r.event(in, nw, true, eventConfigGone, fmt.Sprintf(
+	r.event(in, nw, c.Identity.Package, true, eventConfigGone, fmt.Sprintf(
 		"the configMap that package %s was set up with is gone: its uninstall gets that of the spec", c.Identity.Package))
 	return ofSpec, nil
 }
@@ -156,7 +170,7 @@ func (r *Reconciler) jobExists(ctx context.Context, in *gathered, nw *v1alpha1.N
 		return nil
 	}
 	message := fmt.Sprintf("Job %s exists and does not run package %s: delete it so that stage %s can run", name, c.Identity.Package, c.Identity.Stage)
-	r.event(in, nw, true, plan.ReasonJobNameTaken, message)
+	r.event(in, nw, c.Identity.Package, true, plan.ReasonJobNameTaken, message)
 	return errors.New(message)
 }
 
@@ -196,7 +210,7 @@ func (r *Reconciler) deleteJob(ctx context.Context, in *gathered, d *plan.JobDel
 	}
 	logf.FromContext(ctx).Info("deleted job", "job", d.Name, "reason", d.Reason)
 	if nw := in.specs[d.NodeWright]; nw != nil {
-		r.event(in, nw, false, d.Reason, d.Message)
+		r.event(in, nw, d.Package, false, d.Reason, d.Message)
 	}
 	return nil
 }
@@ -217,7 +231,7 @@ func (r *Reconciler) holdJob(ctx context.Context, in *gathered, h *plan.JobHold)
 	}
 	logf.FromContext(ctx).Info("changed suspension of job", "job", h.Name, "suspend", h.Suspend)
 	if nw := in.specs[h.NodeWright]; nw != nil {
-		r.event(in, nw, false, reason, h.Message)
+		r.event(in, nw, h.Package, false, reason, h.Message)
 	}
 	return nil
 }

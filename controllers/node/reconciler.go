@@ -36,8 +36,9 @@ type Reconciler struct {
 	client client.Client
 	opts   Options
 	specs  specs
-	// refusals of evictions.
-	refusals refusals
+	// refusals of evictions, and of Jobs.
+	refusals    refusals
+	jobRefusals jobRefusals
 }
 
 // Reconcile brings one node a step further: read, plan, record, then Jobs.
@@ -49,6 +50,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if !found {
 		r.refusals.keep(req.Name, nil)
+		r.jobRefusals.keep(req.Name, nil)
 		return ctrl.Result{}, nil
 	}
 	p, err := r.compute(ctx, in)
@@ -105,7 +107,7 @@ func (r *Reconciler) reportRefusal(ctx context.Context, in *gathered, err error)
 	}
 	logf.FromContext(ctx).Error(err, "record does not fit", "node", in.Node.Name)
 	for _, nw := range in.specs {
-		r.event(in, nw, true, eventNoRoom, err.Error())
+		r.event(in, nw, "", true, eventNoRoom, err.Error())
 	}
 	return nil
 }

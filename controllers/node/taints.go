@@ -40,7 +40,7 @@ func (r *Reconciler) putTaint(ctx context.Context, in *gathered, p *plan.Plan) (
 	}
 	if outcome == apply.Written {
 		logf.FromContext(ctx).Info("put taint", "node", in.Node.Name, "taint", t.ToString(), "nodewright", p.Taints.For)
-		r.event(in, in.specs[p.Taints.For], false, eventTaintPut, fmt.Sprintf(
+		r.event(in, in.specs[p.Taints.For], "", false, eventTaintPut, fmt.Sprintf(
 			"taint %s keeps workloads off until the NodeWright is complete there", t.ToString()))
 	}
 	return outcome == apply.NodeGone, nil
@@ -71,6 +71,6 @@ func (r *Reconciler) removeTaints(ctx context.Context, in *gathered, p *plan.Pla
 		about = in.specs[by[0]]
 		message = fmt.Sprintf("workloads may run, taint %s is gone: complete is %s", taints, strings.Join(by, ", "))
 	}
-	r.event(in, about, false, eventTaintRemoved, message)
+	r.event(in, about, "", false, eventTaintRemoved, message)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -45,7 +46,8 @@ type Options struct {
 	// Namespace of the operator, where package pods are. Required.
 	Namespace string
 	// Grace is how long a pod may lack volumes, network or sandbox before that is
-	// reported; default DefaultGrace. What containers wait for is reported at once.
+	// reported; default DefaultGrace. What containers wait for is reported at once, and
+	// that a Job gets no pod after plan.PodPatience, or Grace if that is shorter.
 	Grace time.Duration
 	// Live reads from the API server; default is the manager's.
 	Live client.Reader
@@ -71,6 +73,7 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 		Named(Name).
 		Watches(&corev1.Node{}, to(wake.Node), builder.WithPredicates(nodeChanged())).
 		Watches(&corev1.Pod{}, to(wake.NodeOfPod), builder.WithPredicates(podChanged(opts.Namespace))).
+		Watches(&batchv1.Job{}, r.lookLater(), builder.WithPredicates(jobBegan(opts.Namespace))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: opts.Workers,
 			RateLimiter:             wake.RateLimiter(),

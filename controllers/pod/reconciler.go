@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,7 +24,7 @@ import (
 const (
 	// requestTimeout ends each request of this controller.
 	requestTimeout = 5 * time.Second
-	// maxEvents is how many events of one pod are read.
+	// maxEvents is how many events of one pod or Job are read.
 	maxEvents = 50
 )
 
@@ -43,6 +44,7 @@ func New(c client.Client, opts Options) *Reconciler {
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch,namespace=system
 // +kubebuilder:rbac:groups="",resources=events,verbs=list,namespace=system
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch,namespace=system
 // +kubebuilder:rbac:groups=nodewright.nvidia.com,resources=nodewrights,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -61,16 +63,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	jobs, err := r.jobs(ctx, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	now := r.opts.Clock.Now()
-	p := plan.Compute(&plan.Input{
-		Now: now, NodeUID: view.Node.UID, Standing: view.Record.PodReports, Pods: pods, Grace: r.opts.Grace,
-	})
-	for _, e := range p.Explain {
-		report, err := r.explain(ctx, p.Reports[e.Ref], e.Pod)
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		p.Reports[e.Ref] = report
+	in := &plan.Input{
+		Now: now, NodeUID: view.Node.UID, Standing: view.Record.PodReports, Pods: pods, Jobs: jobs, Grace: r.opts.Grace,
+	}
+	p := plan.Compute(in)
+	if err := r.explain(ctx, in, p); err != nil {
+		return ctrl.Result{}, err
 	}
 	if err := r.write(ctx, view, p, pods); err != nil {
 		return ctrl.Result{}, err
@@ -122,17 +125,54 @@ func (r *Reconciler) note(ctx context.Context, before, after map[nodestate.Packa
 	}
 }
 
-// explain asks the events of a pod why it lacks volumes, network or sandbox.
-func (r *Reconciler) explain(ctx context.Context, report nodestate.PodReport, pod *corev1.Pod) (nodestate.PodReport, error) {
+// explain asks events why pods lack volumes, network or sandbox, and why Jobs have
+// no pod.
+func (r *Reconciler) explain(ctx context.Context, in *plan.Input, p *plan.Plan) error {
+	for _, e := range p.Explain {
+		events, err := r.events(ctx, e.Pod)
+		if err != nil {
+			return err
+		}
+		p.Reports[e.Ref] = plan.Explain(p.Reports[e.Ref], events)
+	}
+	for _, w := range p.Without {
+		events, err := r.events(ctx, w.Job)
+		if err != nil {
+			return err
+		}
+		p.ReportWithout(in, w, events)
+	}
+	return nil
+}
+
+// events reads the events of a pod or Job from the API server.
+func (r *Reconciler) events(ctx context.Context, about client.Object) ([]corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var list corev1.EventList
 	err := r.opts.Live.List(ctx, &list, client.InNamespace(r.opts.Namespace), client.Limit(maxEvents),
-		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID))})
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(about.GetUID()))})
 	if err != nil {
-		return report, fmt.Errorf("list events of pod %s: %w", pod.Name, err)
+		return nil, fmt.Errorf("list events of %s: %w", about.GetName(), err)
 	}
-	return plan.Explain(report, list.Items), nil
+	return list.Items, nil
+}
+
+// jobs lists the package Jobs of the node from the cache. They must not be
+// changed.
+func (r *Reconciler) jobs(ctx context.Context, node string) ([]*batchv1.Job, error) {
+	var list batchv1.JobList
+	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace),
+		client.MatchingFields{packagejob.IndexNode: node},
+		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs of node %s: %w", node, err)
+	}
+	jobs := make([]*batchv1.Job, 0, len(list.Items))
+	for i := range list.Items {
+		jobs = append(jobs, &list.Items[i])
+	}
+	return jobs, nil
 }
 
 // pods lists the package pods of the node from the cache. They must not be

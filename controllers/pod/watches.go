@@ -1,9 +1,16 @@
 package pod
 
 import (
+	"context"
+
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/controllers/carry"
@@ -25,6 +32,38 @@ func nodeChanged() predicate.Predicate {
 				carry.LeftAlone(before, after, nodestate.OwnerPod)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// jobBegan lets through Jobs that are to get a pod.
+func jobBegan(namespace string) predicate.Predicate {
+	ours := wake.Owned(namespace)
+	lacks := func(o client.Object) bool {
+		job, ok := o.(*batchv1.Job)
+		return ok && ours(job) && plan.MayLackPod(job)
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return lacks(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return !lacks(e.ObjectOld) && lacks(e.ObjectNew) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// lookLater asks for a pass over the node of a Job once it should have a pod.
+func (r *Reconciler) lookLater() handler.EventHandler {
+	later := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		for _, req := range wake.NodeOfJob(ctx, o) {
+			q.AddAfter(req, min(plan.PodPatience, r.opts.Grace))
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			later(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			later(ctx, e.ObjectNew, q)
+		},
 	}
 }
 

@@ -69,16 +69,16 @@ func (w *work) observeFailure(e nodestate.PackageStatus) {
 		ended = at
 	}
 	since := nodestate.FormatTime(ended)
-	if at := w.p.backoffEnds(since, e.Attempt); w.p.in.Now.Before(at) {
-		reason := ReasonAttemptFailed
-		if report.Harmless {
-			reason = ReasonAttemptLost
-		}
-		// What comes next stands first: the end of a log may be longer than a message.
-		e.Message = fmt.Sprintf("next attempt at %s: attempt %d of stage %s ended with %s",
-			nodestate.FormatTime(at), e.Attempt, e.Stage, describe(report))
-		w.p.event(Event{w.nw.Name, true, reason, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
+	reason, next := ReasonAttemptFailed, "now"
+	if report.Harmless {
+		reason = ReasonAttemptLost
 	}
+	if at := w.p.backoffEnds(since, e.Attempt); w.p.in.Now.Before(at) {
+		next = "at " + nodestate.FormatTime(at)
+	}
+	// What comes next stands first: the end of a log may be longer than a message.
+	e.Message = fmt.Sprintf("next attempt %s: attempt %d of stage %s ended with %s", next, e.Attempt, e.Stage, describe(&e, report))
+	w.p.event(Event{w.nw.Name, e.Name, true, reason, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, e.Message)})
 	e.State, e.Reason, e.Since = nodestate.StateInProgress, ReasonBackOff, since
 	w.put(e)
 	w.retry(e)
@@ -97,7 +97,7 @@ func (w *work) report(e *nodestate.PackageStatus) *nodestate.JobReport {
 func (w *work) park(e nodestate.PackageStatus) {
 	reason, last := ReasonAttemptFailed, e.Message
 	if report := w.report(&e); report != nil {
-		reason, last = report.Reason, describe(report)
+		reason, last = report.Reason, describe(&e, report)
 	}
 	w.giveUp(e, reason, fmt.Sprintf("stage %s failed %s and is not tried again before the package or the retry limit changes: %s",
 		e.Stage, times(e.Failures), last))
@@ -107,7 +107,7 @@ func (w *work) park(e nodestate.PackageStatus) {
 func (w *work) giveUp(e nodestate.PackageStatus, reason, message string) {
 	e.State, e.Reason, e.Message = nodestate.StateErroring, reason, message
 	w.put(e)
-	w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, message)})
+	w.p.event(Event{w.nw.Name, e.Name, true, ReasonErroring, fmt.Sprintf("package %s %s: %s", e.Name, e.Version, message)})
 }
 
 // retry makes the next attempt of an entry in back-off due: it follows from the
@@ -135,8 +135,13 @@ func times(n int32) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-func describe(r *nodestate.JobReport) string {
+// describe says why an attempt failed. One whose pod never started tells that:
+// that its time is over explains nothing.
+func describe(e *nodestate.PackageStatus, r *nodestate.JobReport) string {
 	text := r.Reason
+	if e.State == nodestate.StateErroring {
+		text += fmt.Sprintf(", its pod could not start (%s: %s)", e.Reason, e.Message)
+	}
 	if r.ExitCode != nil {
 		text += fmt.Sprintf(" (exit code %d)", *r.ExitCode)
 	}
@@ -163,7 +168,7 @@ func (p *planner) backoffEnds(since string, attempt int32) time.Time {
 // observeStart shows a pod that cannot start. It is not the package's failure:
 // the attempt goes on until its deadline, and heals by itself.
 func (w *work) observeStart(e nodestate.PackageStatus, job *Job) {
-	if job.Suspended && e.State == nodestate.StateErroring {
+	if (job.Suspended || job.Ending) && e.State == nodestate.StateErroring {
 		// It has no pod now, and nobody knows whether another one could start.
 		return
 	}
@@ -188,13 +193,25 @@ func (w *work) observeStart(e nodestate.PackageStatus, job *Job) {
 		w.wait(nodestate.SlotPodNotStarting, "")
 		return
 	}
-	if e.State != nodestate.StateErroring {
-		w.p.event(Event{w.nw.Name, true, ReasonErroring, fmt.Sprintf(
-			"package %s %s: pod %s cannot start: %s: %s", e.Name, e.Version, report.Pod, report.Reason, report.Message)})
-	}
+	w.tellStart(&e, &report)
 	e.State, e.Reason = nodestate.StateErroring, report.Reason
 	e.Message = report.Message
 	w.put(e)
+}
+
+// tellStart tells of a pod that cannot start, once: also of one that came at last
+// and cannot start either, and not of each reason that the same pod has.
+func (w *work) tellStart(e *nodestate.PackageStatus, report *nodestate.PodReport) {
+	came := report.Pod != "" && (e.Reason == nodestate.PodFailedCreate || e.Reason == nodestate.PodJobNotBegun)
+	if e.State == nodestate.StateErroring && !came {
+		return
+	}
+	pod := "pod " + report.Pod
+	if report.Pod == "" {
+		pod = "the pod of Job " + report.Job
+	}
+	w.p.event(Event{w.nw.Name, e.Name, true, ReasonErroring, fmt.Sprintf(
+		"package %s %s: %s cannot start: %s: %s", e.Name, e.Version, pod, report.Reason, report.Message)})
 }
 
 // ensureJob sees to it that the attempt the entry names has its Job, with the
@@ -261,7 +278,7 @@ func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
 		w.waitFor(e.Ref())
 		return
 	}
-	if !w.mayDisturb(pkg, e) {
+	if !w.mayDisturb(pkg, e) || w.refused(e) {
 		return
 	}
 	create := JobCreate{
@@ -269,6 +286,7 @@ func (w *work) createJob(pkg *Package, e *nodestate.PackageStatus) {
 		Image: e.Image, ContainerSHA: e.ContainerSHA,
 		DeadlineSeconds: deadline(pkg.StageTimeout), BootID: e.BootID,
 		Order: w.batch.Order, Unsure: w.lostSight(e.Ref()),
+		Again: w.missing(e),
 	}
 	if e.Stage.Interrupts() {
 		create.Interrupt = e.Interrupt
@@ -316,6 +334,28 @@ func (w *work) mayDisturb(pkg *Package, e *nodestate.PackageStatus) bool {
 func (w *work) lostSight(ref nodestate.PackageRef) bool {
 	old, had := w.p.in.Record.Packages[ref]
 	return had && old.State != nodestate.StateComplete && w.p.jobOf(&old) == nil
+}
+
+// missing tells whether the record before this pass names the very Job that is to
+// be created, as one that runs.
+func (w *work) missing(e *nodestate.PackageStatus) bool {
+	old, had := w.p.in.Record.Packages[e.Ref()]
+	return had && old.State == nodestate.StateInProgress && old.Reason != ReasonBackOff && w.p.identity(&old) == w.p.identity(e)
+}
+
+// refused tells whether the API server did not take the Job of the entry a moment
+// ago, and shows why until it does.
+func (w *work) refused(e *nodestate.PackageStatus) bool {
+	r, ok := w.p.in.Refused[e.Ref()]
+	if !ok || r.Job != w.p.identity(e) {
+		return false
+	}
+	w.wait(nodestate.SlotJobRefused, r.Message)
+	if w.p.in.Now.Before(r.RetryAt) {
+		w.p.due(r.RetryAt)
+		return true
+	}
+	return false
 }
 
 // identity of the attempt that the entry names.

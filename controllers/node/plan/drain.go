@@ -95,7 +95,7 @@ func (w *work) uncordon() {
 	delete(set.Cordons, w.nw.Name)
 	delete(set.DrainStarts, w.nw.Name)
 	if len(set.Cordons) == 0 {
-		w.p.event(Event{w.nw.Name, false, ReasonUncordoned, "the cordon of the operator ends; the node stays cordoned where somebody else cordoned it"})
+		w.p.event(Event{w.nw.Name, "", false, ReasonUncordoned, "the cordon of the operator ends; the node stays cordoned where somebody else cordoned it"})
 	}
 }
 
@@ -143,7 +143,7 @@ func (w *work) cordon() {
 		message = "the node was cordoned by somebody else and is held cordoned as well; it stays cordoned when the operator is done"
 	}
 	w.wait(nodestate.SlotDraining, message)
-	p.event(Event{name, false, ReasonCordoned, message})
+	p.event(Event{name, "", false, ReasonCordoned, message})
 	p.due(p.in.Now.Add(time.Second))
 }
 
@@ -211,7 +211,7 @@ func (w *work) warnOfGrace(pods []Pod) {
 	for i := range pods {
 		grace := time.Duration(pods[i].GraceSeconds) * time.Second
 		if timeout := w.nw.DrainTimeout; timeout > 0 && grace >= timeout {
-			w.p.event(Event{w.nw.Name, true, ReasonDrainTooShort, fmt.Sprintf(
+			w.p.event(Event{w.nw.Name, "", true, ReasonDrainTooShort, fmt.Sprintf(
 				"pod %s may take %s to end, and drain.timeout is %s: the drain may be given up before it can succeed", pods[i].Name, grace, timeout)})
 			return
 		}

@@ -30,6 +30,8 @@ type Input struct {
 	// Executors are packages with a pod on the node that has not ended and whose
 	// Job is not among Jobs.
 	Executors []nodestate.PackageRef
+	// Refused are Jobs that the API server did not take, by package.
+	Refused map[nodestate.PackageRef]Refusal
 	// Taints are those of Config.Taints that stand on the node.
 	Taints []corev1.Taint
 	// Pods on the node that its drain has to do with, by NodeWright, read from the
@@ -44,6 +46,14 @@ type Input struct {
 	// without a match are missing.
 	ConfigInterrupts map[nodestate.PackageRef]nodestate.Interrupt
 	Config           Config
+}
+
+// Refusal is why the API server did not take a Job.
+type Refusal struct {
+	Job packagejob.Identity
+	// Message is a sentence; RetryAt is when to try again.
+	Message string
+	RetryAt time.Time
 }
 
 // Pod is a pod that has to be gone before the node is interrupted.
@@ -183,8 +193,10 @@ type Job struct {
 	// Unreadable says that the Job does not say what it runs.
 	Unreadable bool
 	State      JobState
-	// Deleting says that it has a deletion timestamp.
+	// Deleting says that it has a deletion timestamp, Ending that it is going to fail
+	// as soon as its pods have ended.
 	Deleting bool
+	Ending   bool
 	// Suspended says that it gets no pods until somebody resumes it, Idle that those
 	// it had are gone. Held says that the operator suspended it.
 	Suspended bool
@@ -242,6 +254,8 @@ type JobCreate struct {
 	// ended: caches of Jobs and pods are not ordered, so a pod of it may run that
 	// the cache does not show. Only the API server can tell.
 	Unsure bool
+	// Again says that the record named this Job already, and it was not there.
+	Again bool
 }
 
 // Eviction asks for the end of one pod, for a NodeWright that has to empty the
@@ -270,8 +284,9 @@ type RequestAnswered struct {
 type JobHold struct {
 	Name string
 	UID  string
-	// NodeWright that the Job belongs to.
+	// NodeWright and Package that the Job belongs to.
 	NodeWright string
+	Package    string
 	Suspend    bool
 	Message    string
 }
@@ -280,8 +295,9 @@ type JobHold struct {
 type JobDelete struct {
 	Name string
 	UID  string
-	// NodeWright that the Job belongs to.
+	// NodeWright and Package that the Job belongs to.
 	NodeWright string
+	Package    string
 	Reason     string
 	Message    string
 }
@@ -289,7 +305,9 @@ type JobDelete struct {
 // Event is told to the user on the NodeWright, related to the node.
 type Event struct {
 	NodeWright string
-	Warning    bool
-	Reason     string
-	Message    string
+	// Package that it is about, empty for all of the NodeWright.
+	Package string
+	Warning bool
+	Reason  string
+	Message string
 }

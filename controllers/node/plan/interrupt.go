@@ -129,7 +129,7 @@ func (w *work) startInterrupts() {
 	e.Interrupt = &interrupt
 	w.put(e)
 	w.p.interrupts, w.p.begun = append(w.p.interrupts, e.Ref()), append(w.p.begun, e.Ref())
-	w.p.event(Event{w.nw.Name, false, ReasonInterrupt, fmt.Sprintf("the node is interrupted (%s) for %s",
+	w.p.event(Event{w.nw.Name, "", false, ReasonInterrupt, fmt.Sprintf("the node is interrupted (%s) for %s",
 		describeInterrupt(&interrupt), strings.Join(names, ", "))})
 }
 

@@ -91,7 +91,7 @@ func (p *planner) deleteJob(job *Job, reason, why string) {
 	}
 	id := &job.Identity
 	p.out.Delete = append(p.out.Delete, JobDelete{
-		Name: job.Name, UID: job.UID, NodeWright: id.NodeWright, Reason: reason,
+		Name: job.Name, UID: job.UID, NodeWright: id.NodeWright, Package: id.Package, Reason: reason,
 		Message: fmt.Sprintf("Job %s (package %s %s, stage %s) is deleted: %s", job.Name, id.Package, id.Version, id.Stage, why),
 	})
 }

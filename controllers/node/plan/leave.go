@@ -67,7 +67,9 @@ func (p *planner) standDown(nw *NodeWright, reason string) {
 	if p.unfinishedJobs(nw.Name) || w.interrupts() {
 		return
 	}
-	delete(p.out.Set.Cordons, nw.Name)
+	if _, cordoned := p.out.Set.Cordons[nw.Name]; cordoned {
+		w.uncordon()
+	}
 	delete(p.out.Set.DrainStarts, nw.Name)
 	if w.batch == nil {
 		return

@@ -319,10 +319,10 @@ func TestIntentWithoutJob(t *testing.T) {
 	w.in.Jobs = nil
 	second := w.pass()
 	// The Job may have been there, with a pod that the cache does not show yet.
-	if first.Create[0].Unsure || !second.Create[0].Unsure {
-		t.Fatalf("unsure at first: %v, then: %v", first.Create[0].Unsure, second.Create[0].Unsure)
+	if a, b := first.Create[0], second.Create[0]; a.Unsure || a.Again || !b.Unsure || !b.Again {
+		t.Fatalf("unsure, again at first: %v, %v, then: %v, %v", a.Unsure, a.Again, b.Unsure, b.Again)
 	}
-	second.Create[0].Unsure = false
+	second.Create[0].Unsure, second.Create[0].Again = false, false
 	if diff := cmp.Diff(first.Create, second.Create); diff != "" {
 		t.Fatalf("another job (-first +second):\n%s", diff)
 	}

@@ -53,7 +53,7 @@ func (w *work) refuseUnreadable(noted []string) []string {
 		}
 		id := "unreadable-" + nodestate.BlobHash(m.Value)
 		if !slices.Contains(noted, id) {
-			w.p.event(Event{w.nw.Name, true, ReasonRequestRefused, nodestate.CapString(fmt.Sprintf(
+			w.p.event(Event{w.nw.Name, "", true, ReasonRequestRefused, nodestate.CapString(fmt.Sprintf(
 				"request %s on node %s cannot be read, and is taken off: %v", m.Key, w.p.in.Node.Name, m.Err), nodestate.MaxMessage)})
 		}
 		if !slices.Contains(refused, id) {
@@ -106,7 +106,7 @@ func (w *work) act(r *nodestate.RequestAt, about []nodestate.PackageRef) bool {
 		} else {
 			message = "runs again"
 		}
-		w.p.event(Event{w.nw.Name, reason == ReasonRequestRefused, reason,
+		w.p.event(Event{w.nw.Name, ref.Package, reason == ReasonRequestRefused, reason,
 			fmt.Sprintf("package %s on node %s, request %s (%s): %s", ref.Package, w.p.in.Node.Name, shownID(r), r.Action, message)})
 	}
 	if r.Action == nodestate.ActionReset && r.Package == "" {

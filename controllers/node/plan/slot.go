@@ -25,7 +25,7 @@ func (w *work) answer() {
 	}
 	w.p.out.Set.Status[w.nw.Name] = word
 	if word == nodestate.StatusComplete && old != word {
-		w.p.event(Event{w.nw.Name, false, ReasonNodeComplete, fmt.Sprintf(
+		w.p.event(Event{w.nw.Name, "", false, ReasonNodeComplete, fmt.Sprintf(
 			"%s complete on node %s", arePackages(len(w.nw.Packages)), w.p.in.Node.Name)})
 	}
 }

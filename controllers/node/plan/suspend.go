@@ -81,7 +81,7 @@ func (p *planner) hold(job *Job, suspend bool, why string) {
 	}
 	id := &job.Identity
 	p.out.Hold = append(p.out.Hold, JobHold{
-		Name: job.Name, UID: job.UID, NodeWright: id.NodeWright, Suspend: suspend,
+		Name: job.Name, UID: job.UID, NodeWright: id.NodeWright, Package: id.Package, Suspend: suspend,
 		Message: fmt.Sprintf("Job %s (package %s %s, stage %s) %s: %s", job.Name, id.Package, id.Version, id.Stage, verb, why),
 	})
 }

@@ -91,7 +91,7 @@ func (w *work) finishUninstalls() {
 		names = append(names, e.Name)
 	}
 	if len(names) > 0 {
-		w.p.event(Event{w.nw.Name, false, ReasonUninstalled, fmt.Sprintf("taken off the host: %s", strings.Join(names, ", "))})
+		w.p.event(Event{w.nw.Name, "", false, ReasonUninstalled, fmt.Sprintf("taken off the host: %s", strings.Join(names, ", "))})
 	}
 }
 

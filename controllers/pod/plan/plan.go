@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,16 +20,19 @@ type Input struct {
 	NodeUID types.UID
 	// Standing are the reports on the node.
 	Standing map[nodestate.PackageRef]nodestate.PodReport
-	// Pods of packages on this node.
+	// Pods and Jobs of packages on this node.
 	Pods []*corev1.Pod
+	Jobs []*batchv1.Job
 	// Grace is how long a pod may lack volumes, network or sandbox before that is
 	// reported: it does so at each start for a moment.
 	Grace time.Duration
 }
 
-// Plan is what to report. Slices are sorted by pod name.
+// Plan is what to report. Slices are sorted by name.
 type Plan struct {
 	Reports map[nodestate.PackageRef]nodestate.PodReport
+	// Without are Jobs that should have a pod by now and have none.
+	Without []Without
 	// Explain are reports of pods that lack volumes, network or sandbox and of
 	// which nothing more is known: their events tell.
 	Explain []Unexplained
@@ -51,9 +55,7 @@ func Compute(in *Input) *Plan {
 			continue
 		}
 		if due := w.Since.Add(in.Grace); w.Unprepared && in.Now.Before(due) {
-			if out.NextCheck.IsZero() || due.Before(out.NextCheck) {
-				out.NextCheck = due
-			}
+			out.due(due)
 			continue
 		}
 		if out.Reports == nil {
@@ -65,7 +67,14 @@ func Compute(in *Input) *Plan {
 			out.Explain = append(out.Explain, p)
 		}
 	}
+	out.findWithout(in)
 	return out
+}
+
+func (p *Plan) due(at time.Time) {
+	if p.NextCheck.IsZero() || at.Before(p.NextCheck) {
+		p.NextCheck = at
+	}
 }
 
 // candidates is, of each package, the pod that may be starting: the newest
