@@ -18,11 +18,16 @@ func (w *work) observeReboot(e nodestate.PackageStatus, pkg *Package) (byJob boo
 		w.p.moveBaselines(before)
 		return false
 	}
-	if e.State != nodestate.StateInProgress {
+	if e.State == nodestate.StateErroring && w.parked(&e) {
 		return false
 	}
 	job := w.p.jobOf(&e)
-	if since, err := nodestate.ParseTime(e.Since); err == nil && pkg.StageTimeout > 0 && job != nil && e.Reason != ReasonBackOff {
+	if e.State == nodestate.StateErroring && job.State == JobSucceeded {
+		// The pod that could not start did after all.
+		e.State, e.Reason, e.Message = nodestate.StateInProgress, "", ""
+		w.put(e)
+	}
+	if since, err := nodestate.ParseTime(e.Since); err == nil && pkg.StageTimeout > 0 && job != nil && e.State == nodestate.StateInProgress && e.Reason != ReasonBackOff {
 		ends := since.Add(pkg.StageTimeout)
 		if !w.p.in.Now.Before(ends) {
 			w.giveUp(e, ReasonRebootTimeout, fmt.Sprintf("the node reports no new boot within %s of the interrupt; "+

@@ -181,3 +181,52 @@ func TestReapplyOnReboot_ST07(t *testing.T) {
 		t.Fatalf("started more than once for one reboot: %v", w.started)
 	}
 }
+
+// A reboot whose pod cannot start goes on as any attempt does: the boot decides
+// once it has started, its failure counts if it never does.
+func TestRebootWhosePodCannotStart(t *testing.T) {
+	ref := nodestate.PackageRef{NodeWright: "nw", Package: "pa"}
+	stuck := func(t *testing.T) *world {
+		w := rebooted(t)
+		w.in.Record.PodReports = map[nodestate.PackageRef]nodestate.PodReport{ref: {
+			Job: w.running("nw", "pa").Name, Pod: "x", Reason: "ErrImagePull", WaitingSince: nodestate.FormatTime(w.in.Now), Name: "pa", NodeWright: "nw",
+		}}
+		w.in.Now = w.in.Now.Add(10 * time.Minute)
+		w.pass()
+		w.want("nw", "pa", "interrupt/erroring")
+		return w
+	}
+	t.Run("never", func(t *testing.T) {
+		w := stuck(t)
+		w.fail("nw", "pa", "DeadlineExceeded", false)
+		w.pass()
+		if e := w.entry("nw", "pa"); e.Reason != ReasonBackOff || e.Failures != 1 {
+			t.Fatalf("the entry is %+v, want one failure and another attempt", e)
+		}
+	})
+	t.Run("never, and the last attempt", func(t *testing.T) {
+		w := stuck(t)
+		w.nw("nw").RetryLimit = 0
+		w.fail("nw", "pa", "DeadlineExceeded", false)
+		w.pass()
+		w.want("nw", "pa", "interrupt/erroring")
+		w.pass()
+		w.wantStatus("nw", nodestate.StatusErroring, nodestate.SlotReleased, ReasonSlotErroring)
+	})
+	t.Run("it started after all", func(t *testing.T) {
+		w := stuck(t)
+		w.in.Record.PodReports = nil
+		w.succeed("nw", "pa")
+		w.pass()
+		w.want("nw", "pa", "interrupt/in_progress")
+		w.reboot()
+		w.pass()
+		w.want("nw", "pa", "post-interrupt/in_progress")
+	})
+	t.Run("it rebooted the node before it was seen to start", func(t *testing.T) {
+		w := stuck(t)
+		w.reboot()
+		w.pass()
+		w.want("nw", "pa", "interrupt/complete")
+	})
+}
