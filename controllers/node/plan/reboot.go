@@ -18,14 +18,12 @@ func (w *work) observeReboot(e nodestate.PackageStatus, pkg *Package) (byJob boo
 		w.p.moveBaselines(before)
 		return false
 	}
-	if e.State == nodestate.StateErroring && w.parked(&e) {
-		return false
-	}
 	job := w.p.jobOf(&e)
-	if e.State == nodestate.StateErroring && job.State == JobSucceeded {
-		// The pod that could not start did after all.
-		e.State, e.Reason, e.Message = nodestate.StateInProgress, "", ""
-		w.put(e)
+	if e.State == nodestate.StateErroring {
+		if w.parked(&e) {
+			return false
+		}
+		e = w.startedAfterAll(e, job)
 	}
 	if since, err := nodestate.ParseTime(e.Since); err == nil && pkg.StageTimeout > 0 && job != nil && e.State == nodestate.StateInProgress && e.Reason != ReasonBackOff {
 		ends := since.Add(pkg.StageTimeout)
@@ -42,6 +40,16 @@ func (w *work) observeReboot(e nodestate.PackageStatus, pkg *Package) (byJob boo
 		return false
 	}
 	return job == nil || job.Unreadable || job.State != JobSucceeded
+}
+
+// startedAfterAll brings back an entry whose pod could not start, and whose Job
+// has ended well since.
+func (w *work) startedAfterAll(e nodestate.PackageStatus, job *Job) nodestate.PackageStatus {
+	if job.State == JobSucceeded {
+		e.State, e.Reason, e.Message = nodestate.StateInProgress, "", ""
+		w.put(e)
+	}
+	return e
 }
 
 // bootChanged tells whether the node came up again since the baseline of the
