@@ -198,6 +198,9 @@ func TestRefusedEvictionIsShownAndRetried_DR05(t *testing.T) {
 			}
 			d.clock.Step(30 * time.Second)
 			eventually(t, "it is tried again", func() bool { return d.evictions() > tries })
+			// The request is counted before its answer is noted: the clock must not move in
+			// between, or the next try is put off to a time that never comes.
+			d.await(t, "the answer is noted", func(*plan.Input) bool { return true })
 			tc.free(t, d)
 			d.clock.Step(30 * time.Second)
 			eventually(t, "the pod ends", func() bool { return d.pods.ending(t, pod) })
