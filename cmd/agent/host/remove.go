@@ -12,28 +12,22 @@ import (
 
 // Remove removes a file or a link; what is not there is no error.
 func (r *Root) Remove(path string) error {
-	dir, base, err := r.parent(path)
+	err := r.removeFrom(path, func(dir *os.File, base string) error { return r.unlink(dir, base, path, 0) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dir.Close() }()
-	err = r.unlink(dir, base, path, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	parent, _ := split(path)
-	return r.syncDir(dir, parent)
+	return err
 }
 
 // RemoveAll removes what is at path and below it. Links are removed, never
 // followed. What is not there is no error.
 func (r *Root) RemoveAll(path string) error {
+	return r.removeFrom(path, func(dir *os.File, base string) error { return r.removeAll(dir, base, path) })
+}
+
+// removeFrom opens the directory that path is in, if there is one, and makes what
+// remove does there last.
+func (r *Root) removeFrom(path string, remove func(dir *os.File, base string) error) error {
 	dir, base, err := r.parent(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -42,7 +36,7 @@ func (r *Root) RemoveAll(path string) error {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	if err := r.removeAll(dir, base, path); err != nil {
+	if err := remove(dir, base); err != nil {
 		return err
 	}
 	parent, _ := split(path)
