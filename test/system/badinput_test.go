@@ -180,6 +180,15 @@ func (b *bed) node(ctx context.Context, t *testing.T, name string) *corev1.Node 
 	return node
 }
 
+// record is what stands on the node, as far as values and keys tell.
+func (b *bed) record(ctx context.Context, node string) (nodestate.Record, error) {
+	n, err := b.cs.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return nodestate.Record{}, err
+	}
+	return nodestate.Decode(n.Annotations, nil), nil
+}
+
 func (b *bed) annotate(ctx context.Context, t *testing.T, node, key, value string) {
 	t.Helper()
 	b.patchNode(ctx, t, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
@@ -249,11 +258,10 @@ func (b *bed) wantCondition(ctx context.Context, t *testing.T, c client.Client, 
 func (b *bed) wantComplete(ctx context.Context, t *testing.T, node, nw, pkg string) {
 	t.Helper()
 	b.eventually(ctx, t, func(ctx context.Context) (string, error) {
-		got, err := b.cs.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		rec, err := b.record(ctx, node)
 		if err != nil {
 			return "", err
 		}
-		rec := nodestate.Decode(got.Annotations, nil)
 		e, ok := rec.Packages[nodestate.PackageRef{NodeWright: nw, Package: pkg}]
 		if !ok || !e.Complete(nodestate.StageConfig) {
 			return fmt.Sprintf("node %s: package %s is at %s, want config/complete", node, pkg, place(&e)), nil

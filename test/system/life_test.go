@@ -223,11 +223,10 @@ func (b *bed) stages(ctx context.Context, t *testing.T, node string) []string {
 func (b *bed) wantEntry(ctx context.Context, t *testing.T, node, pkg string, stage nodestate.Stage, state nodestate.State) {
 	t.Helper()
 	b.eventually(ctx, t, func(ctx context.Context) (string, error) {
-		n, err := b.cs.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		rec, err := b.record(ctx, node)
 		if err != nil {
 			return "", err
 		}
-		rec := nodestate.Decode(n.Annotations, nil)
 		e := rec.Packages[nodestate.PackageRef{NodeWright: "long", Package: pkg}]
 		if e.Stage != stage || e.State != state {
 			return fmt.Sprintf("node %s: %s is at %s (%s %s), slot %+v", node, pkg, place(&e), e.Reason, e.Message, rec.Slots["long"]), nil

@@ -100,11 +100,10 @@ func (b *bed) runAgain(ctx context.Context, t *testing.T) {
 	b.annotate(ctx, t, b.nodes[1], request, `{"action":"reset","id":"1"}`)
 	b.eventually(ctx, t, func(ctx context.Context) (string, error) {
 		for _, name := range b.nodes {
-			node, err := b.cs.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			rec, err := b.record(ctx, name)
 			if err != nil {
 				return "", err
 			}
-			rec := nodestate.Decode(node.Annotations, nil)
 			e := rec.Packages[nodestate.PackageRef{NodeWright: "long", Package: "pa"}]
 			if e.Run <= before[name] || !e.Complete(nodestate.StageConfig) || len(rec.Requests) != 0 || len(rec.Handled) != 0 {
 				return fmt.Sprintf("node %s: %s run %d after run %d, requests %+v, handled %v", name, place(&e), e.Run, before[name],

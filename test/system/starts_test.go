@@ -216,11 +216,10 @@ func (b *bed) withPod(ctx context.Context, t *testing.T, pkg string, do func(*co
 func (b *bed) wantEntries(ctx context.Context, t *testing.T, node, what string, as func(name string, e *nodestate.PackageStatus) bool) {
 	t.Helper()
 	b.eventually(ctx, t, func(ctx context.Context) (string, error) {
-		n, err := b.cs.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		rec, err := b.record(ctx, node)
 		if err != nil {
 			return "", err
 		}
-		rec := nodestate.Decode(n.Annotations, nil)
 		for name := range startTrouble {
 			e := rec.Packages[nodestate.PackageRef{NodeWright: "long", Package: name}]
 			if !as(name, &e) {
