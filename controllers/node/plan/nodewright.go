@@ -33,8 +33,10 @@ type work struct {
 	wantsQuiet  bool
 	// waits is why a stage on a node that works does not go on.
 	waits hold
-	// turns says of packages that did not begin which others they wait for.
-	turns []string
+	// turns counts packages that did not begin since they wait for others, turn says
+	// of the first of them for which.
+	turns int
+	turn  string
 }
 
 // hold is a reason why a stage does not start or go on, with a sentence about it.
@@ -49,6 +51,14 @@ func (w *work) wait(reason, message string) {
 	switch w.waits.reason {
 	case "", nodestate.SlotBackOff, nodestate.SlotPodNotStarting:
 		w.waits = hold{reason, message}
+	}
+}
+
+// takeTurn notes that a package waits for others of the NodeWright: ordinary
+// progress, of which the first is enough to say what the node is at.
+func (w *work) takeTurn(pkg, others, why string) {
+	if w.turns++; w.turns == 1 {
+		w.turn = pkg + " waits for " + others + why
 	}
 }
 

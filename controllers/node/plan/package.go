@@ -190,7 +190,7 @@ func (w *work) waitsForOthers(pkg *Package, s step) bool {
 		}
 	} else if missing := w.missingDependency(pkg); missing != "" {
 		w.showMissing(pkg, missing)
-		w.turns = append(w.turns, fmt.Sprintf("%s waits for %s to be complete", pkg.Name, missing))
+		w.takeTurn(pkg.Name, missing, " to be complete")
 		return true
 	}
 	if !w.nw.Serial || s.stage.Interrupts() {
@@ -205,7 +205,7 @@ func (w *work) waitsForOthers(pkg *Package, s step) bool {
 	if other == "" {
 		return false
 	}
-	w.turns = append(w.turns, fmt.Sprintf("%s waits for %s, since packages run one at a time", pkg.Name, other))
+	w.takeTurn(pkg.Name, other, ", since packages run one at a time")
 	return true
 }
 

@@ -70,11 +70,10 @@ func (w *work) answerSlot(complete, erroring bool) {
 
 // showWait says on the slot what the node waits for, and since when.
 func (w *work) showWait(slot *nodestate.Slot) {
-	if n := len(w.turns); w.waits.reason == "" && w.hold.reason == "" && n > 0 {
-		// Ordinary progress: the first is enough to say what the node is at.
-		w.waits = hold{nodestate.SlotPackageWaits, w.turns[0]}
-		if n > 1 {
-			w.waits.message += fmt.Sprintf("; packages that wait as well: %d", n-1)
+	if w.waits.reason == "" && w.hold.reason == "" && w.turns > 0 {
+		w.waits = hold{nodestate.SlotPackageWaits, w.turn}
+		if w.turns > 1 {
+			w.waits.message += fmt.Sprintf("; packages that wait as well: %d", w.turns-1)
 		}
 	}
 	slot.Reason = w.waits.reason
