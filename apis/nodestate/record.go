@@ -66,9 +66,6 @@ type Malformed struct {
 	Err        error
 }
 
-// IsRequest tells whether a user asks for something in the value.
-func (m *Malformed) IsRequest() bool { return m.Kind == KindRequest || m.Kind == KindPackageRequest }
-
 // Record is everything of the contract that stands on one node, decoded.
 type Record struct {
 	Set
@@ -144,6 +141,9 @@ func Decode(annotations map[string]string, known []string) Record {
 	slices.SortFunc(d.rec.Malformed, func(a, b Malformed) int { return cmp.Compare(a.Key, b.Key) })
 	return d.rec
 }
+
+// IsRequest tells whether values of the kind are requests of users.
+func (k Kind) IsRequest() bool { return k == KindRequest || k == KindPackageRequest }
 
 // valueNames tells whether values of the kind say the full names.
 func (k Kind) valueNames() bool {

@@ -38,6 +38,9 @@ func Finished(job *batchv1.Job) (batchv1.JobConditionType, bool) {
 	return c.Type, ok
 }
 
+// Suspended tells whether the Job is to have no pods for now.
+func Suspended(job *batchv1.Job) bool { return ptr.Deref(job.Spec.Suspend, false) }
+
 // Asleep tells whether the Job is suspended and has no pods left, as the Job
 // controller says. The number of pods alone may be from before there were any.
 func Asleep(job *batchv1.Job) bool {

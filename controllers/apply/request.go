@@ -32,7 +32,7 @@ type operation struct {
 // still stands there with this value: a request that the user has replaced since
 // stays. Users own these keys, so they are never part of a set.
 func (w *Writer) RemoveRequest(ctx context.Context, view *View, key, value string) error {
-	if k, ok := nodestate.ParseKey(key); !ok || k.Kind != nodestate.KindRequest && k.Kind != nodestate.KindPackageRequest {
+	if k, ok := nodestate.ParseKey(key); !ok || !k.Kind.IsRequest() {
 		return fmt.Errorf("remove request from node %s: %s is no request", view.Node.Name, key)
 	}
 	path := "/metadata/annotations/" + pointer.Replace(key)

@@ -1,4 +1,5 @@
-// Package index registers the cache indices that controllers share, each once.
+// Package index registers the cache indices that controllers share, each once,
+// and lists by them.
 //
 // It must not know controllers.
 package index
@@ -54,4 +55,43 @@ func named(node string) []string {
 		return nil
 	}
 	return []string{node}
+}
+
+// Jobs lists the package Jobs of the node in the namespace from the cache, without
+// a wait for own writes. They must not be changed.
+func Jobs(ctx context.Context, cached client.Reader, namespace, node string) ([]*batchv1.Job, error) {
+	var list batchv1.JobList
+	if err := cached.List(ctx, &list, onNode(namespace, packagejob.IndexNode, node)...); err != nil {
+		return nil, fmt.Errorf("list jobs of node %s: %w", node, err)
+	}
+	jobs := make([]*batchv1.Job, 0, len(list.Items))
+	for i := range list.Items {
+		if packagejob.Owned(list.Items[i].Labels) {
+			jobs = append(jobs, &list.Items[i])
+		}
+	}
+	return jobs, nil
+}
+
+// Pods lists the package pods on the node in the namespace from the cache, without
+// a wait for own writes. They must not be changed.
+func Pods(ctx context.Context, cached client.Reader, namespace, node string) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := cached.List(ctx, &list, onNode(namespace, packagejob.IndexPodNode, node)...); err != nil {
+		return nil, fmt.Errorf("list package pods of node %s: %w", node, err)
+	}
+	pods := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		if packagejob.Owned(list.Items[i].Labels) {
+			pods = append(pods, &list.Items[i])
+		}
+	}
+	return pods, nil
+}
+
+func onNode(namespace, index, node string) []client.ListOption {
+	return []client.ListOption{
+		client.InNamespace(namespace), client.MatchingFields{index: node},
+		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy,
+	}
 }

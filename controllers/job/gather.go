@@ -13,31 +13,13 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/packagejob"
+	"github.com/nodewright/nodewright/controllers/index"
 	"github.com/nodewright/nodewright/controllers/job/plan"
 )
 
 // maxLogError bounds what a message says about a log that cannot be read, in
 // bytes.
 const maxLogError = 96
-
-// jobs lists the package Jobs of the node from the cache. They must not be
-// changed.
-func (r *Reconciler) jobs(ctx context.Context, node string) ([]*batchv1.Job, error) {
-	var list batchv1.JobList
-	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace),
-		client.MatchingFields{packagejob.IndexNode: node},
-		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs of node %s: %w", node, err)
-	}
-	jobs := make([]*batchv1.Job, 0, len(list.Items))
-	for i := range list.Items {
-		if packagejob.Owned(list.Items[i].Labels) {
-			jobs = append(jobs, &list.Items[i])
-		}
-	}
-	return jobs, nil
-}
 
 // look takes note of what unfinished Jobs show that their end will hide, and
 // gives what was seen of all Jobs of the node so far, by UID.
@@ -72,18 +54,7 @@ func (r *Reconciler) pods(ctx context.Context, node string, jobs []*batchv1.Job)
 	if !running {
 		return nil, nil
 	}
-	var list corev1.PodList
-	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace),
-		client.MatchingFields{packagejob.IndexPodNode: node},
-		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("list package pods of node %s: %w", node, err)
-	}
-	pods := make([]*corev1.Pod, 0, len(list.Items))
-	for i := range list.Items {
-		pods = append(pods, &list.Items[i])
-	}
-	return pods, nil
+	return index.Pods(ctx, r.client, r.opts.Namespace, node)
 }
 
 // evidence makes the report of a failed attempt from what is left of it. Pods

@@ -15,6 +15,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/controllers/carry"
+	"github.com/nodewright/nodewright/controllers/index"
 	"github.com/nodewright/nodewright/controllers/job/plan"
 	"github.com/nodewright/nodewright/controllers/wake"
 )
@@ -57,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	jobs, err := r.jobs(ctx, req.Name)
+	jobs, err := index.Jobs(ctx, r.client, r.opts.Namespace, req.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/controllers/apply"
+	"github.com/nodewright/nodewright/controllers/index"
 	"github.com/nodewright/nodewright/controllers/live"
 	"github.com/nodewright/nodewright/controllers/node/plan"
 )
@@ -153,7 +154,7 @@ func namesOn(rec *nodestate.Record, jobs []plan.Job) map[string]bool {
 // asked tells whether a user asks for something of the NodeWright.
 func asked(rec *nodestate.Record, nodeWright string) bool {
 	return slices.ContainsFunc(rec.Requests, func(r nodestate.RequestAt) bool { return r.NodeWright == nodeWright }) ||
-		slices.ContainsFunc(rec.Malformed, func(m nodestate.Malformed) bool { return m.IsRequest() && m.NodeWright == nodeWright })
+		slices.ContainsFunc(rec.Malformed, func(m nodestate.Malformed) bool { return m.Kind.IsRequest() && m.NodeWright == nodeWright })
 }
 
 // maxBootID is how many bytes of a boot ID count. The kernel's have 36; what a
@@ -178,18 +179,13 @@ func nodeFacts(node *corev1.Node) plan.Node {
 // gatherJobs lists the Jobs of the node, reads those that the record names so
 // that they are not older than our own writes, and finds pods without a Job.
 func (r *Reconciler) gatherJobs(ctx context.Context, in *gathered) error {
-	var list batchv1.JobList
-	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Jobs.Namespace),
-		client.MatchingFields{packagejob.IndexNode: in.Node.Name},
-		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
+	list, err := index.Jobs(ctx, r.client, r.opts.Jobs.Namespace, in.Node.Name)
 	if err != nil {
-		return fmt.Errorf("list jobs of node %s: %w", in.Node.Name, err)
+		return err
 	}
-	jobs := map[string]*batchv1.Job{}
-	for i := range list.Items {
-		if packagejob.Owned(list.Items[i].Labels) {
-			jobs[list.Items[i].Name] = &list.Items[i]
-		}
+	jobs := make(map[string]*batchv1.Job, len(list))
+	for _, job := range list {
+		jobs[job.Name] = job
 	}
 	for ref := range in.Record.Packages {
 		e := in.Record.Packages[ref]
@@ -231,7 +227,7 @@ func (r *Reconciler) job(ctx context.Context, name string) (*batchv1.Job, error)
 func jobFacts(job *batchv1.Job) plan.Job {
 	facts := plan.Job{
 		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
-		Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend, DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
+		Suspended: packagejob.Suspended(job), DeadlineSeconds: job.Spec.ActiveDeadlineSeconds,
 	}
 	facts.Ending = slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobFailureTarget && c.Status == corev1.ConditionTrue
@@ -256,16 +252,12 @@ func jobFacts(job *batchv1.Job) plan.Job {
 // gatherExecutors finds packages with a pod on the node that has not ended and
 // that no Job stands for: it still works in the package's directory.
 func (r *Reconciler) gatherExecutors(ctx context.Context, in *gathered, jobs map[string]*batchv1.Job) error {
-	var pods corev1.PodList
-	err := r.client.List(ctx, &pods, client.InNamespace(r.opts.Jobs.Namespace),
-		client.MatchingFields{packagejob.IndexPodNode: in.Node.Name},
-		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
+	pods, err := index.Pods(ctx, r.client, r.opts.Jobs.Namespace, in.Node.Name)
 	if err != nil {
-		return fmt.Errorf("list package pods of node %s: %w", in.Node.Name, err)
+		return err
 	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if podEnded(pod) || !packagejob.Owned(pod.Labels) || covered(jobs[packagejob.JobOf(pod)]) {
+	for _, pod := range pods {
+		if podEnded(pod) || covered(jobs[packagejob.JobOf(pod)]) {
 			continue
 		}
 		if id, err := packagejob.Parse(pod); err == nil {

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -218,7 +217,7 @@ func (r *Reconciler) deleteJob(ctx context.Context, in *gathered, d *plan.JobDel
 // holdJob suspends a Job or lets it go on, and tells of it once.
 func (r *Reconciler) holdJob(ctx context.Context, in *gathered, h *plan.JobHold) error {
 	job, err := r.liveJob(ctx, h.Name, h.UID)
-	if err != nil || job == nil || ptr.Deref(job.Spec.Suspend, false) == h.Suspend {
+	if err != nil || job == nil || packagejob.Suspended(job) == h.Suspend {
 		return err
 	}
 	held, reason := `"true"`, eventJobSuspended

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,9 +13,9 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
-	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/controllers/apply"
 	"github.com/nodewright/nodewright/controllers/carry"
+	"github.com/nodewright/nodewright/controllers/index"
 	"github.com/nodewright/nodewright/controllers/pod/plan"
 	"github.com/nodewright/nodewright/controllers/wake"
 )
@@ -59,11 +58,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || !found {
 		return ctrl.Result{}, err
 	}
-	pods, err := r.pods(ctx, req.Name)
+	pods, err := index.Pods(ctx, r.client, r.opts.Namespace, req.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	jobs, err := r.jobs(ctx, req.Name)
+	jobs, err := index.Jobs(ctx, r.client, r.opts.Namespace, req.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -156,40 +155,6 @@ func (r *Reconciler) events(ctx context.Context, about client.Object) ([]corev1.
 		return nil, fmt.Errorf("list events of %s: %w", about.GetName(), err)
 	}
 	return list.Items, nil
-}
-
-// jobs lists the package Jobs of the node from the cache. They must not be
-// changed.
-func (r *Reconciler) jobs(ctx context.Context, node string) ([]*batchv1.Job, error) {
-	var list batchv1.JobList
-	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace),
-		client.MatchingFields{packagejob.IndexNode: node},
-		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs of node %s: %w", node, err)
-	}
-	jobs := make([]*batchv1.Job, 0, len(list.Items))
-	for i := range list.Items {
-		jobs = append(jobs, &list.Items[i])
-	}
-	return jobs, nil
-}
-
-// pods lists the package pods of the node from the cache. They must not be
-// changed.
-func (r *Reconciler) pods(ctx context.Context, node string) ([]*corev1.Pod, error) {
-	var list corev1.PodList
-	err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace),
-		client.MatchingFields{packagejob.IndexPodNode: node},
-		client.DisableReadYourWritesConsistency, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("list package pods of node %s: %w", node, err)
-	}
-	pods := make([]*corev1.Pod, 0, len(list.Items))
-	for i := range list.Items {
-		pods = append(pods, &list.Items[i])
-	}
-	return pods, nil
 }
 
 // nodeWrights are the names of the NodeWrights in the cache.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
 )
 
 func isTrue(conditions []metav1.Condition, kind string) bool {
@@ -156,7 +157,7 @@ func words(w ...nodestate.StatusWord) []nodestate.StatusWord { return w }
 func (c *checks) asleep(node, nw string) bool {
 	return !slices.ContainsFunc(c.w.api.jobsOn(node), func(job *batchv1.Job) bool {
 		id, err := c.w.api.identity(job)
-		return err == nil && id.NodeWright == nw && !suspended(job) && c.executes(job, node, id.Ref())
+		return err == nil && id.NodeWright == nw && !packagejob.Suspended(job) && c.executes(job, node, id.Ref())
 	}) && !c.podRunsOn(node, nw)
 }
 

@@ -136,8 +136,6 @@ func deadlineOf(job *batchv1.Job) (time.Time, bool) {
 	return job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second), true
 }
 
-func suspended(job *batchv1.Job) bool { return ptr.Deref(job.Spec.Suspend, false) }
-
 // endPods deletes the pods of a suspended Job, whose time begins anew when it
 // goes on.
 func (w *world) endPods(job *batchv1.Job, pods []*corev1.Pod) bool {
@@ -160,12 +158,12 @@ func (w *world) endPods(job *batchv1.Job, pods []*corev1.Pod) bool {
 // back once it goes on.
 func (w *world) tellSuspended(job *batchv1.Job, pods []*corev1.Pod) bool {
 	open := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !podEnded(p) })
-	if asleep := suspended(job) && !open; asleep == packagejob.Asleep(job) {
+	if asleep := packagejob.Suspended(job) && !open; asleep == packagejob.Asleep(job) {
 		return false
 	}
 	w.api.changeJob(job.Name, func(j *batchv1.Job) {
 		j.Status.Conditions = slices.DeleteFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended })
-		if suspended(job) {
+		if packagejob.Suspended(job) {
 			j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue})
 		}
 	})
@@ -173,10 +171,10 @@ func (w *world) tellSuspended(job *batchv1.Job, pods []*corev1.Pod) bool {
 }
 
 func (w *world) syncUnfinished(job *batchv1.Job, pods []*corev1.Pod) bool {
-	if suspended(job) && !ending(job) && w.endPods(job, pods) || w.tellSuspended(job, pods) {
+	if packagejob.Suspended(job) && !ending(job) && w.endPods(job, pods) || w.tellSuspended(job, pods) {
 		return true
 	}
-	if !suspended(job) && job.Status.StartTime == nil {
+	if !packagejob.Suspended(job) && job.Status.StartTime == nil {
 		w.api.changeJob(job.Name, func(j *batchv1.Job) { j.Status.StartTime = &metav1.Time{Time: w.now} })
 		return true
 	}
@@ -211,7 +209,7 @@ func (w *world) followPods(job *batchv1.Job, pods []*corev1.Pod) bool {
 		w.log("Job %s failed", job.Name)
 		w.condition(job, batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded)
 		return true
-	case running, suspended(job):
+	case running, packagejob.Suspended(job):
 		return false
 	}
 	w.createPod(job)

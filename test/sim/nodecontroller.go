@@ -207,7 +207,7 @@ func (o *operator) covered(job *batchv1.Job) bool {
 func (o *operator) jobFacts(job *batchv1.Job) plan.Job {
 	facts := plan.Job{
 		Name: job.Name, UID: string(job.UID), Deleting: job.DeletionTimestamp != nil,
-		DeadlineSeconds: job.Spec.ActiveDeadlineSeconds, Suspended: suspended(job),
+		DeadlineSeconds: job.Spec.ActiveDeadlineSeconds, Suspended: packagejob.Suspended(job),
 	}
 	facts.Idle = facts.Suspended && packagejob.Asleep(job)
 	_, facts.Held = job.Annotations[packagejob.AnnotationHeld]

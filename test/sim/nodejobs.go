@@ -110,7 +110,7 @@ func (o *operator) unfinished(name, uid string) *batchv1.Job {
 }
 
 func (o *operator) holdJob(h *plan.JobHold) error {
-	if job := o.unfinished(h.Name, h.UID); job == nil || suspended(job) == h.Suspend {
+	if job := o.unfinished(h.Name, h.UID); job == nil || packagejob.Suspended(job) == h.Suspend {
 		return nil
 	}
 	return o.w.request(fmt.Sprintf("node controller sets suspend of Job %s to %t", h.Name, h.Suspend), func() error {

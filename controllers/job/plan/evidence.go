@@ -142,7 +142,7 @@ type cause struct {
 
 func causeOf(f *Facts, outcome batchv1.JobCondition, pod *corev1.Pod) cause {
 	job := f.Attempt.Job
-	suspended := job.Spec.Suspend != nil && *job.Spec.Suspend
+	suspended := packagejob.Suspended(job)
 	switch {
 	case outcome.Reason == ReasonDeadlineExceeded && (f.Unreachable || f.Sighting.Unreachable):
 		return cause{ClassUnreachable, ReasonNodeUnreachable, "the deadline passed while the node was unreachable", nil}

@@ -48,7 +48,7 @@ func (w *work) answerRequests() {
 func (w *work) refuseUnreadable(noted []string) []string {
 	var refused []string
 	for _, m := range w.p.in.Record.Malformed {
-		if m.NodeWright != w.nw.Name || !m.IsRequest() {
+		if m.NodeWright != w.nw.Name || !m.Kind.IsRequest() {
 			continue
 		}
 		id := "unreadable-" + nodestate.BlobHash(m.Value)

@@ -61,8 +61,7 @@ func begun(job *batchv1.Job) time.Time {
 // MayLackPod tells whether a Job of a package is to have a pod.
 func MayLackPod(job *batchv1.Job) bool {
 	_, finished := packagejob.Finished(job)
-	suspended := job.Spec.Suspend != nil && *job.Spec.Suspend
-	return !finished && job.DeletionTimestamp == nil && !suspended && packagejob.Owned(job.Labels)
+	return !finished && job.DeletionTimestamp == nil && !packagejob.Suspended(job) && packagejob.Owned(job.Labels)
 }
 
 // ReportWithout adds the report of a Job without a pod, as its events have it.
