@@ -1,0 +1,106 @@
+// Command images builds images of the manager, the agent and packages without a
+// registry:
+//
+//	images [-out DIR] [-arch ARCH] [-tag TAG] [-busybox FILE] [PACKAGE-DIR=NAME:TAG ...]
+//
+// writes DIR/manager.tar, DIR/agent.tar, DIR/pause.tar and one archive for each
+// package, named by the last element of its name, and prints a line with the
+// path, the name and the digest of each. `ctr -n k8s.io images import FILE` makes
+// one known to a kubelet. It runs in the root of the module.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/nodewright/nodewright/hack/images/oci"
+)
+
+// hostCertificates is the usual place of CA certificates.
+const hostCertificates = "/etc/ssl/certs/ca-certificates.crt"
+
+type options struct {
+	out, arch, tag, busybox, certificates string
+	packages                              []string
+	says                                  io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o := options{says: os.Stderr}
+	flag.StringVar(&o.out, "out", "bin/images", "directory for the archives")
+	flag.StringVar(&o.arch, "arch", runtime.GOARCH, "architecture: amd64 or arm64")
+	flag.StringVar(&o.tag, "tag", "dev", "tag of the images of manager, agent and pause")
+	flag.StringVar(&o.busybox, "busybox", "/bin/busybox", "static busybox for the images of packages")
+	flag.StringVar(&o.certificates, "certificates", hostCertificates, "CA certificates for the manager; empty or missing: none")
+	flag.Parse()
+	o.packages = flag.Args()
+	images, err := build(ctx, &o)
+	for _, i := range images {
+		fmt.Println(i.Path, i.Name, i.Digest)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func build(ctx context.Context, o *options) ([]*oci.Image, error) {
+	work, err := os.MkdirTemp("", "images")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	var out []*oci.Image
+	add := func(s *oci.Spec, name string) error {
+		s.Arch = o.arch
+		image, err := oci.Build(ctx, s, filepath.Join(o.out, name+".tar"))
+		if err == nil {
+			out = append(out, image)
+		}
+		return err
+	}
+	for _, c := range []struct {
+		name, command string
+		spec          func(ref, binary string) *oci.Spec
+	}{
+		{"manager", "./cmd/manager", oci.Manager}, {"agent", "./cmd/agent", oci.Agent}, {"pause", "./hack/images/pause", oci.Pause},
+	} {
+		binary := filepath.Join(work, c.name)
+		if err := oci.Compile(ctx, ".", c.command, o.arch, binary, o.says); err != nil {
+			return out, err
+		}
+		s := c.spec("nodewright/"+c.name+":"+o.tag, binary)
+		if _, err := os.Stat(o.certificates); err == nil && c.name == "manager" {
+			s.WithCertificates(o.certificates)
+		}
+		if err := add(s, c.name); err != nil {
+			return out, err
+		}
+	}
+	for _, p := range o.packages {
+		dir, ref, ok := strings.Cut(p, "=")
+		if !ok {
+			return out, fmt.Errorf("package %q: want DIR=NAME:TAG", p)
+		}
+		s, err := oci.Package(ref, dir, o.busybox, "")
+		if err != nil {
+			return out, err
+		}
+		base, _, _ := strings.Cut(path.Base(ref), ":")
+		if err := add(s, base); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
