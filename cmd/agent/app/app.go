@@ -21,6 +21,7 @@ const usage = `usage:
                                              upgrade, uninstall, or one of these with -check
   agent interrupt ROOT-MOUNT COPY-DIR DATA   interrupt the host
   agent done                                 do nothing
+  agent validate [-o json] DIR               check the directory of a package, for its author
 `
 
 const (
@@ -77,6 +78,11 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	switch {
 	case mode == modeDone && len(args) == 1:
 		return nil
+	case mode == modeValidate:
+		if err := checkPackage(args[1:], stdout); !errors.Is(err, errUsage) {
+			return err
+		}
+		return wrong()
 	case mode == modeInterrupt && len(args) != 4, mode != modeInterrupt && len(args) != 3:
 		return wrong()
 	}

@@ -6,9 +6,11 @@ const (
 	ExitOK = 0
 	// ExitFailed: a step, a check or an interrupt failed.
 	ExitFailed = 1
-	// ExitUsage: the arguments or the variables of the agent are wrong.
+	// ExitUsage: the arguments or the variables of the agent are wrong; to
+	// validate: there is no package to check.
 	ExitUsage = 2
-	// ExitPackage: the package is wrong, as config.json.
+	// ExitPackage: the package is wrong, as config.json. Warnings of validate are
+	// not.
 	ExitPackage = 3
 	// ExitHost: a file of the host cannot be read or written.
 	ExitHost = 4

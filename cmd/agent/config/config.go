@@ -1,11 +1,8 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -77,53 +74,14 @@ type Package struct {
 // Decode reads config.json. Its error names all fields that are wrong, and
 // says what would be valid. A step's path stays in the package's directory.
 func Decode(data []byte) (*Package, error) {
-	tree, err := validate(data)
+	r, err := Inspect(data)
+	if err == nil && len(r.Problems) > 0 {
+		err = r.Problems
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read config.json: %w", err)
 	}
-	p := &Package{
-		Name:        tree["package_name"].(string),
-		Version:     tree["package_version"].(string),
-		ConfigFiles: texts(tree["expected_config_files"]),
-		Steps:       map[Mode][]Step{},
-		Unknown:     unknown("", tree, fields),
-	}
-	var problems Problems
-	modes := tree["modes"].(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(modes)) {
-		for i, s := range modes[name].([]any) {
-			field := fmt.Sprintf("modes.%s[%d]", name, i)
-			step := decodeStep(s.(map[string]any))
-			p.Unknown = append(p.Unknown, unknown(field+".", s.(map[string]any), stepFields)...)
-			if !filepath.IsLocal(path.Join(StepDir, step.Path)) {
-				problems = append(problems, Problem{
-					Field: field + ".path", Is: fmt.Sprintf("%.100q leaves the package", step.Path),
-					Want: "the path of a file below " + StepDir,
-				})
-			}
-			// The validator gives no place for what is wrong with a name.
-			for variable := range step.Env {
-				if variable == "" || strings.ContainsAny(variable, "=\x00") {
-					problems = append(problems, Problem{
-						Field: field + ".env", Is: fmt.Sprintf("has a name %.100q", variable), Want: "names without '=' and NUL",
-					})
-				}
-			}
-			p.Steps[Mode(name)] = append(p.Steps[Mode(name)], step)
-		}
-	}
-	for i, f := range p.ConfigFiles {
-		if !filepath.IsLocal(f) {
-			problems = append(problems, Problem{
-				Field: fmt.Sprintf("expected_config_files[%d]", i), Is: fmt.Sprintf("%.100q leaves configmaps", f),
-				Want: "the name of a file in configmaps",
-			})
-		}
-	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("read config.json: %w", problems)
-	}
-	return p, nil
+	return &r.Package, nil
 }
 
 var (
@@ -137,37 +95,6 @@ func unknown(prefix string, object map[string]any, known []string) []string {
 		if !slices.Contains(known, name) {
 			out = append(out, prefix+name)
 		}
-	}
-	return out
-}
-
-// decodeStep takes a step that the schema accepts. It does not go through
-// encoding/json, for which PATH would be another path.
-func decodeStep(s map[string]any) Step {
-	step := Step{
-		Name: s["name"].(string), Path: s["path"].(string), Arguments: texts(s["arguments"]),
-		OnHost: s["on_host"].(bool), AlwaysRuns: s["idempotence"].(bool), Upgrades: s["upgrade_step"].(bool),
-	}
-	for _, code := range s["returncodes"].([]any) {
-		// 1e0 is an integer for the schema as well.
-		value, err := code.(json.Number).Float64()
-		if err == nil {
-			step.ReturnCodes = append(step.ReturnCodes, int(value))
-		}
-	}
-	if env, ok := s["env"].(map[string]any); ok {
-		step.Env = map[string]string{}
-		for name, value := range env {
-			step.Env[name] = value.(string)
-		}
-	}
-	return step
-}
-
-func texts(list any) []string {
-	var out []string
-	for _, v := range list.([]any) {
-		out = append(out, v.(string))
 	}
 	return out
 }

@@ -72,6 +72,8 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "; ")
 }
 
+// validate gives the object beside Problems as well, unless it is of a version of
+// which nothing more can be said.
 func validate(data []byte) (map[string]any, error) {
 	if len(data) > MaxSize {
 		return nil, fmt.Errorf("it has %d bytes, at most %d are read", len(data), MaxSize)
@@ -98,7 +100,7 @@ func validate(data []byte) (map[string]any, error) {
 	err = s.Validate(tree)
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {
-		return nil, problemsOf(s, object, invalid)
+		return object, problemsOf(s, object, invalid)
 	}
 	return object, err
 }

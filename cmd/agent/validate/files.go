@@ -1,0 +1,136 @@
+package validate
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/nodewright/nodewright/cmd/agent/config"
+)
+
+const rootDir = "root_dir"
+
+// overlaid are put beside the package when it runs, over what is there.
+var overlaid = map[string]string{
+	"configmaps":    "the configMap of the package in the NodeWright",
+	"node-metadata": "what the operator tells of the node",
+}
+
+// files checks what config.json needs of the directory. root keeps what is
+// looked at inside, as the package is alone on the host.
+func (r *Report) files(root *os.Root, c *config.Inspection) {
+	for _, mode := range sorted(c) {
+		for i, step := range c.Steps[mode] {
+			// A path that leaves the package is a problem already.
+			if step.Path != "" && filepath.IsLocal(path.Join(config.StepDir, step.Path)) {
+				r.program(root, config.StepField(mode, i)+".path", path.Join(config.StepDir, step.Path))
+			}
+		}
+	}
+	for _, name := range []string{"configmaps", "node-metadata"} {
+		if _, err := root.Lstat(name); err == nil {
+			r.add(Warning, name, "", "is in the package, and files in it are replaced by "+overlaid[name], "no such directory")
+		}
+	}
+	info, err := root.Lstat(rootDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil || !info.IsDir():
+		r.add(Error, rootDir, "", "is not a directory", "a directory whose files are copied over the host")
+	default:
+		r.tree(root)
+	}
+}
+
+// program checks the file of a step.
+func (r *Report) program(root *os.Root, field, file string) {
+	info, err := root.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.add(Error, configFile, field, file+" does not exist", "a file in the package; in "+config.StepDir+" there are: "+siblings(root))
+		return
+	case err != nil && !errors.As(err, new(syscall.Errno)):
+		// os.Root has no error of its own for a link that leads out.
+		r.add(Warning, configFile, field, file+" is a link that leads out of the package, to whatever a host has there", "a file in the package")
+		return
+	case err != nil:
+		r.add(Error, configFile, field, file+" cannot be reached: "+reason(err), "a regular file in the package")
+		return
+	case !info.Mode().IsRegular():
+		r.add(Error, configFile, field, file+" is not a regular file", "a program or a script with #! in its first line")
+		return
+	}
+	f, err := root.Open(file)
+	if err != nil {
+		r.add(Error, configFile, field, file+" cannot be read: "+reason(err), "a file that can be read")
+		return
+	}
+	defer func() { _ = f.Close() }()
+	line, err := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.add(Error, file, "", "cannot be read: "+reason(err), "a file that can be read")
+		return
+	}
+	r.start(file, line)
+}
+
+// start checks that the kernel can start what begins so.
+func (r *Report) start(file, line string) {
+	interpreter, script := strings.CutPrefix(line, "#!")
+	switch {
+	case script && strings.HasSuffix(line, "\r\n"):
+		r.add(Error, file, "", "has lines that end with CR LF, so the host looks for an interpreter with CR in its name", "lines that end with LF")
+	case script && !strings.HasPrefix(strings.TrimSpace(interpreter), "/"):
+		r.add(Error, file, "", "names no interpreter by an absolute path after #!", "a first line as #!/bin/sh")
+	case !script && !strings.HasPrefix(line, "\x7fELF"):
+		r.add(Error, file, "", "can be started by no host: it is neither a binary nor begins with #!", "a first line as #!/bin/sh")
+	}
+}
+
+// siblings names the files of the steps.
+func siblings(root *os.Root) string {
+	const most = 10
+	var names []string
+	_ = fs.WalkDir(root.FS(), config.StepDir, func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, strings.TrimPrefix(file, config.StepDir+"/"))
+		}
+		return nil
+	})
+	if len(names) == 0 {
+		return "none"
+	}
+	if len(names) > most {
+		names = append(names[:most], "and more")
+	}
+	return strings.Join(names, ", ")
+}
+
+// tree checks what is copied over the host.
+func (r *Report) tree(root *os.Root) {
+	_ = fs.WalkDir(root.FS(), rootDir, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			r.add(Error, file, "", "cannot be read: "+reason(err), "files that can be read")
+		case !d.IsDir() && !d.Type().IsRegular() && d.Type() != fs.ModeSymlink:
+			r.add(Error, file, "", "is neither a file nor a directory nor a link, and the agent copies nothing else", "it to be made by a step")
+		}
+		return nil
+	})
+}
+
+func sorted(c *config.Inspection) []config.Mode {
+	var out []config.Mode
+	for mode := range c.Steps {
+		out = append(out, mode)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,132 @@
+package validate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nodewright/nodewright/cmd/agent/config"
+)
+
+// Severity of a finding.
+type Severity string
+
+const (
+	// Error is what keeps the package from running.
+	Error Severity = "error"
+	// Warning is what runs, but most likely not as meant.
+	Warning Severity = "warning"
+)
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	// File in the directory of the package.
+	File string `json:"file"`
+	// Field of config.json, as modes.apply[0].path.
+	Field string `json:"field,omitempty"`
+	Is    string `json:"is"`
+	// Want says what would be valid.
+	Want string `json:"want"`
+}
+
+func (f Finding) String() string {
+	place := f.File
+	if f.Field != "" {
+		place += ": " + f.Field
+	}
+	return fmt.Sprintf("%s: %s: %s, want %s", place, f.Severity, f.Is, f.Want)
+}
+
+// Report is what was found in one directory.
+type Report struct {
+	// Dir holds config.json.
+	Dir      string    `json:"directory"`
+	Name     string    `json:"name"`
+	Version  string    `json:"version"`
+	Findings []Finding `json:"findings"`
+}
+
+// Count gives the number of findings of a severity.
+func (r *Report) Count(s Severity) int {
+	n := 0
+	for _, f := range r.Findings {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Report) add(s Severity, file, field, is, want string) {
+	r.Findings = append(r.Findings, Finding{Severity: s, File: file, Field: field, Is: is, Want: want})
+}
+
+const configFile = "config.json"
+
+// homes are where a package may lie in what an image is built from.
+var homes = []string{".", "nodewright-package", "skyhook-package"}
+
+// ErrNoPackage says that there is no package to check.
+var ErrNoPackage = errors.New("no package")
+
+// Dir checks a package. The directory is that of the package itself, or one that
+// holds it as the image will: in nodewright-package or skyhook-package. An error
+// means that nothing could be checked.
+func Dir(dir string) (*Report, error) {
+	home, err := find(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(home)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	r := &Report{Dir: home, Findings: []Finding{}}
+	data, err := root.ReadFile(configFile)
+	if err != nil {
+		r.add(Error, configFile, "", "cannot be read: "+reason(err), "a regular file in the package")
+		return r, nil
+	}
+	c, err := config.Inspect(data)
+	if err != nil {
+		r.add(Error, configFile, "", err.Error(), "an object as in schema v1")
+		return r, nil
+	}
+	r.Name, r.Version = c.Name, c.Version
+	for _, p := range c.Problems {
+		r.add(Error, configFile, p.Field, p.Is, p.Want)
+	}
+	for _, field := range duplicates(data) {
+		r.add(Warning, configFile, field, "is there more than once, and only the last one counts", "each field once")
+	}
+	r.meaning(c)
+	r.files(root, c)
+	return r, nil
+}
+
+func find(dir string) (string, error) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("%w: %s is not a directory, want that of a package, with %s", ErrNoPackage, dir, configFile)
+	}
+	for _, home := range homes {
+		at := filepath.Join(dir, home)
+		if _, err := os.Lstat(filepath.Join(at, configFile)); err == nil {
+			return at, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s has no %s, neither by itself nor in %s", ErrNoPackage, dir, configFile, strings.Join(homes[1:], " or "))
+}
+
+// reason is an error without the path, which the finding names.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}

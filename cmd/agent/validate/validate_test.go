@@ -1,0 +1,203 @@
+package validate
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// bed is a package that is valid until it is spoilt.
+type bed struct {
+	t   *testing.T
+	dir string
+	doc map[string]any
+}
+
+func step(path string) map[string]any {
+	return map[string]any{
+		"name": "s", "path": path, "arguments": []any{}, "returncodes": []any{0}, "on_host": true, "idempotence": true, "upgrade_step": false,
+	}
+}
+
+func newBed(t *testing.T) *bed {
+	b := &bed{t: t, dir: t.TempDir(), doc: map[string]any{
+		"schema_version": "v1", "package_name": "tuning", "package_version": "1.2.3", "expected_config_files": []any{"a.conf"},
+		"modes": map[string]any{"apply": []any{step("apply.sh")}, "apply-check": []any{step("check")}},
+	}}
+	b.file("skyhook_dir/apply.sh", "#!/bin/sh\n")
+	b.file("skyhook_dir/check", "\x7fELF....")
+	b.file("root_dir/etc/x", "")
+	b.link("/usr/share/x", "root_dir/etc/y")
+	b.write()
+	return b
+}
+
+func (b *bed) file(name, content string) {
+	b.t.Helper()
+	file := filepath.Join(b.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bed) link(target, name string) {
+	b.t.Helper()
+	if err := os.Symlink(target, filepath.Join(b.dir, name)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bed) write() {
+	b.t.Helper()
+	data, err := json.Marshal(b.doc)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.file("config.json", string(data))
+}
+
+func (b *bed) remove(name string) {
+	b.t.Helper()
+	if err := os.RemoveAll(filepath.Join(b.dir, name)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// mode sets the steps of a mode.
+func (b *bed) mode(name string, steps ...any) {
+	b.doc["modes"].(map[string]any)[name] = steps
+	b.write()
+}
+
+// with is a step with one field changed.
+func with(path, field string, value any) map[string]any {
+	s := step(path)
+	s[field] = value
+	return s
+}
+
+func TestGoodPackage(t *testing.T) {
+	b := newBed(t)
+	for _, home := range []string{"", "nodewright-package", "skyhook-package"} {
+		dir := b.dir
+		if home != "" {
+			dir = t.TempDir()
+			if err := os.CopyFS(filepath.Join(dir, home), os.DirFS(b.dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := Dir(dir)
+		if err != nil || len(r.Findings) != 0 || r.Name != "tuning" || r.Version != "1.2.3" || r.Dir != filepath.Join(dir, home) {
+			t.Errorf("%q: %+v, %v", home, r, err)
+		}
+	}
+}
+
+func TestNoPackage(t *testing.T) {
+	for _, dir := range []string{t.TempDir(), "/no/such", "validate_test.go"} {
+		if _, err := Dir(dir); !errors.Is(err, ErrNoPackage) || !strings.Contains(err.Error(), "config.json") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+func TestFindings(t *testing.T) {
+	apply := func(field string, value any) func(*bed) {
+		return func(b *bed) { b.mode("apply", with("apply.sh", field, value)) }
+	}
+	top := func(field string, value any) func(*bed) {
+		return func(b *bed) { b.doc[field] = value; b.write() }
+	}
+	for name, tc := range map[string]struct {
+		spoil func(*bed)
+		want  []string
+	}{
+		"schema": {top("package_version", "1.2"), []string{`config.json: package_version: error: "1.2" is not valid, want a semantic version as 1.2.3`}},
+		"all at once": {func(b *bed) {
+			b.doc["package_version"] = 1
+			b.mode("apply", with("gone", "returncodes", nil), step("also-gone"))
+		},
+			[]string{"package_version: error: is of type number", "modes.apply[0].returncodes: error:", "modes.apply[0].path: error: skyhook_dir/gone does not exist, want a file in the package; in skyhook_dir there are: apply.sh, check", "modes.apply[1].path: error: skyhook_dir/also-gone"}},
+		"no JSON":          {func(b *bed) { b.file("config.json", "{") }, []string{"config.json: error: it is not JSON"}},
+		"config directory": {func(b *bed) { b.remove("config.json"); b.file("config.json/x", "") }, []string{"config.json: error: cannot be read: is a directory"}},
+		"other schema":     {top("schema_version", "v9"), []string{`schema_version: error: "v9" is not known, want one of v1`}},
+		"unknown mode":     {func(b *bed) { b.mode("aply") }, []string{"modes.aply: error: is not known, want one of apply"}},
+		"step leaves":      {apply("path", "../../x"), []string{`path: error: "../../x" leaves the package`}},
+		"no regular file":  {apply("path", "."), []string{"modes.apply[0].path: error: skyhook_dir is not a regular file"}},
+		"through a file":   {apply("path", "apply.sh/x"), []string{"path: error: skyhook_dir/apply.sh/x cannot be reached: not a directory"}},
+		"dangling link":    {func(b *bed) { b.link("gone", "skyhook_dir/l"); b.mode("apply", step("l")) }, []string{"path: error: skyhook_dir/l does not exist"}},
+		"link leaves":      {func(b *bed) { b.link("/bin/true", "skyhook_dir/l"); b.mode("apply", step("l")) }, []string{"path: warning: skyhook_dir/l is a link that leads out of the package"}},
+		"no start":         {func(b *bed) { b.file("skyhook_dir/apply.sh", "echo") }, []string{"skyhook_dir/apply.sh: error: can be started by no host", "#!/bin/sh"}},
+		"empty step":       {func(b *bed) { b.file("skyhook_dir/apply.sh", "") }, []string{"can be started by no host"}},
+		"CR LF":            {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!/bin/sh\r\n") }, []string{"error: has lines that end with CR LF"}},
+		"relative":         {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!sh\n") }, []string{"error: names no interpreter by an absolute path"}},
+		"config key":       {top("expected_config_files", []any{"sub/a"}), []string{`expected_config_files[0]: error: "sub/a" can be no key`}},
+		"env argument":     {apply("arguments", []any{"env:"}), []string{"modes.apply[0].arguments[0]: error: \"env:\" names no variable"}},
+		"root_dir":         {func(b *bed) { b.remove("root_dir"); b.file("root_dir", "") }, []string{"root_dir: error: is not a directory"}},
+		"pipe": {func(b *bed) {
+			if err := syscall.Mkfifo(filepath.Join(b.dir, "root_dir/p"), 0o600); err != nil {
+				b.t.Fatal(err)
+			}
+		}, []string{"root_dir/p: error: is neither a file"}},
+
+		"no check":      {func(b *bed) { b.mode("config", step("check")) }, []string{"modes.config: warning: has no check", "config-check"}},
+		"no steps":      {func(b *bed) { b.doc["modes"] = map[string]any{}; b.write() }, []string{"modes: warning: has no steps"}},
+		"interrupt":     {func(b *bed) { b.mode("interrupt", step("check")) }, []string{"modes.interrupt: warning: never runs"}},
+		"not on host":   {apply("on_host", false), []string{"modes.apply[0].on_host: warning: is false"}},
+		"unknown field": {apply("retruncodes", 1), []string{"modes.apply[0].retruncodes: warning: is not known"}},
+		"idempotence": {func(b *bed) {
+			b.mode("config", with("check", "idempotence", false))
+			b.mode("config-check", step("check"))
+		}, []string{"modes.config[0].idempotence: warning: is false"}},
+		"upgrade_step": {apply("upgrade_step", true), []string{"upgrade_step: warning: is true, but steps of apply"}},
+		"return code":  {apply("returncodes", []any{0, -1}), []string{"returncodes[1]: warning: -1 is no exit code"}},
+		"variable":     {apply("env", map[string]any{"SKYHOOK_DIR": "x"}), []string{"modes.apply[0].env.SKYHOOK_DIR: warning: is set by the agent"}},
+		"name":         {top("package_name", "Tuning_1"), []string{`package_name: warning: "Tuning_1" cannot be the name of a package in a NodeWright, want lower-case`}},
+		"tag":          {top("package_version", "1.2.3+4"), []string{`package_version: warning: "1.2.3+4" cannot be the tag`}},
+		"configmaps":   {func(b *bed) { b.file("configmaps/a.conf", "") }, []string{"configmaps: warning: is in the package"}},
+		"file twice":   {top("expected_config_files", []any{"a", "a"}), []string{`expected_config_files[1]: warning: "a" is there twice`}},
+		"field twice": {func(b *bed) {
+			b.file("config.json", `{"modes":{"apply":[],"apply":[]},"package_name":"a",`+strings.TrimPrefix(b.read(), "{"))
+		}, []string{"config.json: modes.apply: warning: is there more than once", "package_name: warning: is there more than once"}},
+		"skipped":         {func(b *bed) { b.mode("apply", step("apply.sh"), with("apply.sh", "idempotence", false)) }, []string{"modes.apply[1]: warning: is skipped: modes.apply[0] has the same path"}},
+		"skipped in next": {func(b *bed) { b.mode("post-interrupt", with("apply.sh", "idempotence", false)) }, []string{"modes.post-interrupt[0]: warning: is skipped: modes.apply[0]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			tc.spoil(b)
+			r, err := Dir(b.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var lines []string
+			for _, f := range r.Findings {
+				lines = append(lines, f.String())
+			}
+			got := strings.Join(lines, "\n")
+			for _, want := range tc.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("found:\n%s\nwant %s", got, want)
+				}
+			}
+			errors := strings.Contains(strings.Join(tc.want, " "), "error:") || name == "empty step"
+			if (r.Count(Error) > 0) != errors {
+				t.Errorf("%d errors, want some: %v\n%s", r.Count(Error), errors, got)
+			}
+		})
+	}
+}
+
+func (b *bed) read() string {
+	data, err := os.ReadFile(filepath.Join(b.dir, "config.json"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(data)
+}
