@@ -11,7 +11,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/validation"
 	"github.com/nodewright/nodewright/cmd/agent/validate"
 )
 
@@ -179,6 +182,31 @@ func TestSamplesAreValid(t *testing.T) {
 	}
 	if count != 3 {
 		t.Errorf("%d samples are checked, want 3", count)
+	}
+}
+
+// TestManifestOfSamples holds that the operator takes the NodeWright, and that it
+// names what the packages are.
+func TestManifestOfSamples(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(samples, "nodewright_samples.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nw v1alpha1.NodeWright
+	if err := yaml.UnmarshalStrict(data, &nw); err != nil {
+		t.Fatal(err)
+	}
+	if errs := validation.NodeWright(&nw, validation.Rules{}); len(errs) > 0 {
+		t.Error(errs.ToAggregate())
+	}
+	for name, p := range nw.Spec.Packages {
+		r, err := validate.Dir(filepath.Join(samples, name))
+		if err != nil || r.Version != p.Version {
+			t.Errorf("%s: version %s, the package has %+v, %v", name, p.Version, r, err)
+		}
+	}
+	if len(nw.Spec.Packages) != 3 {
+		t.Errorf("%d packages", len(nw.Spec.Packages))
 	}
 }
 
