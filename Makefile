@@ -26,6 +26,10 @@ FUZZ ?=
 SCHEDULES ?= 100000
 STEPS ?= 300
 SEED ?=
+# Architecture and tag of images, and a static busybox for those of packages.
+ARCH ?= $(shell go env GOARCH)
+TAG ?= dev
+BUSYBOX ?= $(or $(shell command -v busybox),/bin/busybox)
 # Packages under test, and further arguments of go test.
 PKG ?= ./...
 TESTARGS ?=
@@ -36,11 +40,24 @@ TESTARGS ?=
 help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*##"; printf "Usage: make TARGET [NAME=value]\n" } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9-]+:.*##/ { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*##/ { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
 build: ## Build the commands into bin.
 	go build -o bin/ ./cmd/...
+
+.PHONY: images
+images: ## Build images of manager, agent and sample packages without a registry.
+	@go run ./hack/images -out bin/images -arch $(ARCH) -tag $(TAG) -busybox $(BUSYBOX) \
+		$(foreach p,sysctl journal-vacuum hosts-block,config/samples/packages/$(p)/nodewright-package=nodewright/$(p):1.0.0)
+
+.PHONY: sbom
+sbom: ## List what manager and agent are built from, in bin/sbom.
+	@hack/sbom/sbom.sh bin/sbom
+
+.PHONY: reproducible
+reproducible: ## Build manager and agent in two directories, and compare.
+	@hack/reproducible.sh
 
 ##@ Checks
 

@@ -31,6 +31,13 @@ nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin
 	EarlierPackageDir = "skyhook-package"
 )
 
+// Flags of the compiler with which a binary is the same wherever it is built, and
+// without what only a debugger reads. The Dockerfiles have the same.
+var (
+	buildFlags = []string{"-trimpath", "-buildvcs=false"}
+	linkFlags  = "-s -w"
+)
+
 // applets are the names under which busybox is in the image of a package: what
 // the operator calls, and a little to look around with.
 var applets = []string{
@@ -117,7 +124,8 @@ func Compile(ctx context.Context, module, command, arch, file string, says io.Wr
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, command)
+	args := append([]string{"build"}, buildFlags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "-ldflags="+linkFlags, "-o", file, command)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = module, says, says
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if err := cmd.Run(); err != nil {
