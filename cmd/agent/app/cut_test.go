@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,10 +24,81 @@ func (s steps) Run(_ context.Context, c *process.Command) (int, error) {
 	return 0, nil
 }
 
+// disk knows what of the agent's changes a power cut would lose: data that was
+// written and not synced, and names in a directory that was not.
+type disk struct {
+	tree  *tree
+	dirty map[string]bool
+	// renames by directory.
+	renames map[string][]rename
+}
+
+// rename is one that its directory may forget, with what was there before.
+type rename struct {
+	to     string
+	before []byte
+	was    bool
+}
+
+func (d *disk) passed(c host.Change) {
+	switch c.Call {
+	case "write":
+		d.dirty[c.Path] = true
+	case "sync", "unlink":
+		delete(d.dirty, c.Path)
+	case "rename":
+		before, err := os.ReadFile(d.tree.path(c.To))
+		d.renames[path.Dir(c.To)] = append(d.renames[path.Dir(c.To)], rename{c.To, before, err == nil})
+		if d.dirty[c.Path] {
+			delete(d.dirty, c.Path)
+			d.dirty[c.To] = true
+		}
+	case "syncdir":
+		delete(d.renames, path.Clean(c.Path))
+	}
+}
+
+// lose makes the tree what the disk has after a cut.
+func (d *disk) lose() {
+	for file := range d.dirty {
+		_ = os.Truncate(d.tree.path(file), 0)
+	}
+	for _, renames := range d.renames {
+		for _, r := range slices.Backward(renames) {
+			_ = os.Remove(d.tree.path(r.to))
+			if r.was {
+				d.tree.file(r.to, string(r.before))
+			}
+		}
+	}
+}
+
+// unsafe names what a cut would lose now.
+func (d *disk) unsafe() string {
+	if len(d.dirty) == 0 && len(d.renames) == 0 {
+		return ""
+	}
+	return fmt.Sprint(d.dirty, d.renames)
+}
+
+// safeSteps lets no step run while something before it could still be lost.
+type safeSteps struct {
+	steps
+	disk *disk
+}
+
+func (s safeSteps) Run(ctx context.Context, c *process.Command) (int, error) {
+	if lost := s.disk.unsafe(); lost != "" {
+		s.disk.tree.t.Errorf("%s runs while a power cut would lose %s", c.Program, lost)
+	}
+	return s.steps.Run(ctx, c)
+}
+
 // TestPowerCut ends the power before every system call of an apply that changes
 // the disk, with a half-written file where that call is a write, and starts the
-// agent again: no step is skipped that did not run, no flag is half, and a step
-// whose flag was set does not run twice.
+// agent again on a disk that has lost what was not synced: no step is skipped
+// that did not run, no flag is half, and a step whose flag was set does not run
+// twice.
 func TestPowerCut(t *testing.T) {
 	cut := errors.New("power cut")
 	for n := 0; ; n++ {
@@ -47,21 +119,28 @@ func TestPowerCut(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = root.Close() }()
+			disk := &disk{tree: tr, dirty: map[string]bool{}, renames: map[string][]rename{}}
 			root.Gate = func(c host.Change) error {
 				if limit >= 0 && calls >= limit {
+					disk.lose()
 					if c.Call == "write" {
 						_ = os.WriteFile(tr.path(c.Path), []byte("ha"), 0o600)
 					}
 					return cut
 				}
 				calls++
+				disk.passed(c)
 				return nil
 			}
-			a := &agent{host: root, runner: ran, env: env, copyDir: copyDir, now: time.Now, out: io.Discard, err: io.Discard}
+			a := &agent{host: root, runner: safeSteps{ran, disk}, env: env, copyDir: copyDir, now: time.Now, out: io.Discard, err: io.Discard}
 			if err := a.stage(context.Background(), config.Apply); err != nil {
 				return err
 			}
-			return a.stage(context.Background(), config.Apply.Check())
+			err = a.stage(context.Background(), config.Apply.Check())
+			if lost := disk.unsafe(); err == nil && lost != "" {
+				t.Errorf("the agent ended well, and a power cut would lose %s", lost)
+			}
+			return err
 		}
 		err = work(n)
 		if err != nil && !errors.Is(err, cut) {
