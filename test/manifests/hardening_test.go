@@ -28,6 +28,13 @@ func TestManagerIsRestricted(t *testing.T) {
 		!slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(s.Capabilities.Add) != 0 {
 		t.Errorf("security context of the container: %+v", s)
 	}
+	// Files of a Secret belong to root: without the group no other user reads a mode
+	// that is closed to others.
+	for _, volume := range pod.Volumes {
+		if volume.Secret != nil && *volume.Secret.DefaultMode&0o004 == 0 && (pod.SecurityContext.FSGroup == nil || *volume.Secret.DefaultMode&0o040 == 0) {
+			t.Errorf("volume %s has mode %#o and no fsGroup: the manager cannot read it", volume.Name, *volume.Secret.DefaultMode)
+		}
+	}
 	if pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.InitContainers) != 0 || len(pod.Containers) != 1 {
 		t.Error("the pod shares something with its host, or has more than one container")
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,8 @@ var errNoCertificate = errors.New("no certificate yet")
 type certificate struct {
 	dir     string
 	watcher atomic.Pointer[certwatcher.CertWatcher]
+	// unread is why the files could not be read at the last look.
+	unread atomic.Pointer[error]
 }
 
 // NeedLeaderElection says that every replica has it.
@@ -38,6 +41,7 @@ func (c *certificate) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, certificateRetry, true, func(ctx context.Context) (bool, error) {
 		watcher, err := certwatcher.New(filepath.Join(c.dir, "tls.crt"), filepath.Join(c.dir, "tls.key"))
 		if err != nil {
+			c.unread.Store(&err)
 			if !said {
 				log.FromContext(ctx).Info("waiting for the certificate of admission", "directory", c.dir, "reason", err.Error())
 				said = true
@@ -62,7 +66,16 @@ func (c *certificate) Start(ctx context.Context) error {
 func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	watcher := c.watcher.Load()
 	if watcher == nil {
-		return nil, fmt.Errorf("%w in %s: cert-manager makes it, look at the Certificate and at its Secret", errNoCertificate, c.dir)
+		return nil, c.missing()
 	}
 	return watcher.GetCertificate(nil)
+}
+
+// missing says why there is no certificate, and what to do.
+func (c *certificate) missing() error {
+	if unread := c.unread.Load(); unread != nil && !errors.Is(*unread, fs.ErrNotExist) {
+		return fmt.Errorf("%w: it cannot be read: %w: the user of the manager must be able to read the files, see fsGroup and runAsUser of its pod",
+			errNoCertificate, *unread)
+	}
+	return fmt.Errorf("%w in %s: cert-manager makes it, look at the Certificate and at its Secret", errNoCertificate, c.dir)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/nodewright/nodewright/cmd/devcluster/webhooks"
+	"github.com/nodewright/nodewright/test/poll"
 )
 
 const webhookHost = "x-webhook-service.ns.svc"
@@ -147,6 +149,29 @@ func TestTrustRemembers(t *testing.T) {
 	reader.err = errors.New("away")
 	if err := c.check(req); err != nil || reader.lists != 3 {
 		t.Errorf("error %v after %d lists, want what was last known", err, reader.lists)
+	}
+}
+
+// Files that are there and cannot be read are not cert-manager's fault. A directory
+// stands for what the user of the manager may not read: tests may be root.
+func TestCertificateCannotBeRead(t *testing.T) {
+	c := &certificate{dir: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(c.dir, "tls.crt"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	poll.Until(t, "the error says that it cannot be read, and what to do", 20*time.Second, func() error {
+		_, err := c.current(nil)
+		if !errors.Is(err, errNoCertificate) || !strings.Contains(err.Error(), "cannot be read") || !strings.Contains(err.Error(), "fsGroup") {
+			return fmt.Errorf("it says: %w", err)
+		}
+		return nil
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
