@@ -9,8 +9,8 @@ import (
 
 // The one place for versions. The go.mod files below hack/ pin the same ones for the builds; a test compares them.
 const (
-	// KubernetesVersion is the version of kube-apiserver, kube-controller-manager and kubectl. Its minor is the one that the
-	// controller-runtime of go.mod pairs with.
+	// KubernetesVersion is the version of kube-apiserver, kube-controller-manager, kubectl, kubelet and kube-scheduler. Its minor is
+	// the one that the controller-runtime of go.mod pairs with.
 	KubernetesVersion = "1.37.2"
 	// EtcdVersion is the version of etcd.
 	EtcdVersion = "3.7.3"
@@ -60,6 +60,8 @@ func Components() []Component {
 		kubernetes("kube-apiserver", "--version"),
 		kubernetes("kube-controller-manager", "--version"),
 		kubernetes("kubectl", "version", "--client"),
+		onRequest(kubernetes("kubelet", "--version")),
+		onRequest(kubernetes("kube-scheduler", "--version")),
 		{
 			Name: "etcd", Version: EtcdVersion,
 			moduleDir: "hack/etcd", modulePath: "go.etcd.io/etcd/server/v3", pkg: "go.etcd.io/etcd/server/v3",
@@ -114,6 +116,12 @@ func kubernetes(name string, versionArgs ...string) Component {
 		ldflags: flags, versionArgs: versionArgs,
 		release: func(goos, goarch string) release { return kubernetesRelease(name, goos, goarch) },
 	}
+}
+
+// onRequest returns c as one that has to be named: only real nodes need it.
+func onRequest(c Component) Component {
+	c.onRequest = true
+	return c
 }
 
 // selectComponents returns the components with these names. If there are none it returns all but those that have to be named.

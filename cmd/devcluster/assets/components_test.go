@@ -71,6 +71,14 @@ func TestReleaseURLs(t *testing.T) {
 			"https://dl.k8s.io/release/v1.37.2/bin/linux/arm64/kubectl",
 			"https://dl.k8s.io/release/v1.37.2/bin/linux/arm64/kubectl.sha256",
 		},
+		"kubelet": {
+			"https://dl.k8s.io/release/v1.37.2/bin/linux/arm64/kubelet",
+			"https://dl.k8s.io/release/v1.37.2/bin/linux/arm64/kubelet.sha256",
+		},
+		"kube-scheduler": {
+			"https://dl.k8s.io/release/v1.37.2/bin/linux/arm64/kube-scheduler",
+			"https://dl.k8s.io/release/v1.37.2/bin/linux/arm64/kube-scheduler.sha256",
+		},
 		"etcd": {
 			"https://github.com/etcd-io/etcd/releases/download/v3.7.3/etcd-v3.7.3-linux-arm64.tar.gz",
 			"https://github.com/etcd-io/etcd/releases/download/v3.7.3/SHA256SUMS",

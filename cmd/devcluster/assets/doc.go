@@ -1,5 +1,5 @@
 // Package assets provides the binaries of the local control plane: kube-apiserver, etcd, kube-controller-manager, kubectl and
-// kwok, each in exactly one version; for tests that name them, also cert-manager's.
+// kwok, each in exactly one version; for tests that name them, also kubelet, kube-scheduler and cert-manager's.
 //
 // It owns the list of components and their versions (components.go), the order of sources and the cache directory. Sources, in
 // this order, for each component that the cache lacks:
