@@ -30,6 +30,8 @@ SEED ?=
 ARCH ?= $(shell go env GOARCH)
 TAG ?= dev
 BUSYBOX ?= $(or $(shell command -v busybox),/bin/busybox)
+# A regular expression of the end-to-end tests to run.
+RUN ?=
 # Packages under test, and further arguments of go test.
 PKG ?= ./...
 TESTARGS ?=
@@ -82,6 +84,10 @@ test: ## Run all tests. PKG=./apis/... runs some, TESTARGS=-short less.
 	@assets=$$(go run ./hack/assets); sum=$$(hack/tool.sh gotestsum); \
 	KUBEBUILDER_ASSETS=$$assets PATH=$$assets:$$PATH \
 		$$sum --format pkgname --format-hide-empty-pkg -- -timeout 30m $(TESTARGS) $(PKG)
+
+.PHONY: e2e
+e2e: ## Run real packages on two real nodes (Linux, root). RUN=TestReboot some.
+	@hack/e2e.sh $(RUN)
 
 .PHONY: sim
 sim: ## Simulate longer than the tests do. SCHEDULES=100000 STEPS=300 SEED=1.

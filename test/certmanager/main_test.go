@@ -5,9 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +29,7 @@ func run(m *testing.M) (code int) {
 	// cert-manager is built from its modules the first time, which takes minutes.
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	crds, err := certManagerCRDs(ctx)
+	crds, err := manifests.CertManagerCRDs(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "certmanager:", err)
 		return 1
@@ -58,21 +55,4 @@ func run(m *testing.M) (code int) {
 		}
 	}
 	return code
-}
-
-// certManagerCRDs is the directory of cert-manager's CRDs in its module.
-func certManagerCRDs(ctx context.Context) (string, error) {
-	root, err := manifests.Root()
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
-	cmd.Dir = filepath.Join(root, "hack", "certmanager")
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("find cert-manager's module: %w", err)
-	}
-	return filepath.Join(strings.TrimSpace(string(out)), "deploy", "crds"), nil
 }
