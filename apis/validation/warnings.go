@@ -38,8 +38,28 @@ func NodeWrightWarnings(nw *v1alpha1.NodeWright) []string {
 	for _, name := range s.PackageNames() {
 		p := s.Packages[name]
 		out = append(out, packageWarnings("spec.packages["+name+"]", &p)...)
+		if p.Uninstalls() {
+			out = append(out, dependentWarnings(s, name)...)
+		}
 	}
 	return out
+}
+
+// dependentWarnings is for a package that is to be taken off nodes, on which
+// packages depend that stay.
+func dependentWarnings(s *v1alpha1.NodeWrightSpec, name string) []string {
+	var stay []string
+	for _, other := range s.PackageNames() {
+		p := s.Packages[other]
+		if _, depends := p.DependsOn[name]; depends && other != name && !p.Uninstalls() {
+			stay = append(stay, other)
+		}
+	}
+	if len(stay) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.packages[%s] is uninstalled although others depend on it: they stay on nodes without it, and start there no more: %s",
+		name, strings.Join(stay, ", "))}
 }
 
 // budgetWarnings are about how many nodes are interrupted at once.

@@ -21,6 +21,18 @@ func TestNodeWrightWarnings(t *testing.T) {
 			s.Drain = &v1alpha1.Drain{Timeout: duration(timeout), GracePeriodSeconds: grace}
 		})
 	}
+	off := &v1alpha1.Uninstall{Enabled: true, Apply: true}
+	uninstalled := pkg(func(p *v1alpha1.Package) { p.Uninstall = off })
+	// leaf depends on the package, and is taken off with it or not.
+	leaf := func(goes bool) func(*v1alpha1.NodeWright) {
+		return spec(func(s *v1alpha1.NodeWrightSpec) {
+			p := v1alpha1.Package{Version: "1.0.0", Image: "registry.example/leaf", DependsOn: map[string]string{"driver": "1.2.3"}}
+			if goes {
+				p.Uninstall = off
+			}
+			s.Packages["leaf"] = p
+		})
+	}
 	type edits = []func(*v1alpha1.NodeWright)
 	tests := map[string]struct {
 		edits edits
@@ -45,11 +57,14 @@ func TestNodeWrightWarnings(t *testing.T) {
 		"DR-27 in the form of earlier manifests": {edits{spec(func(s *v1alpha1.NodeWrightSpec) {
 			s.DrainConfig = &v1alpha1.DrainConfig{Timeout: duration(time.Minute), GracePeriod: duration(time.Minute)}
 		})}, "not above 1m0s"},
-		"options without policy": {edits{spec(func(s *v1alpha1.NodeWrightSpec) { s.DeploymentPolicyOptions = &v1alpha1.DeploymentPolicyOptions{} })}, "without deploymentPolicy"},
-		"taint without required": {edits{spec(func(s *v1alpha1.NodeWrightSpec) { s.AutoTaintNewNodes = true })}, "runtimeRequired"},
-		"taint and required":     {edits{spec(func(s *v1alpha1.NodeWrightSpec) { s.AutoTaintNewNodes, s.RuntimeRequired = true, true })}, ""},
-		"agent without tag":      {edits{pkg(func(p *v1alpha1.Package) { p.AgentImageOverride = "r:5000/agent" })}, "neither tag nor digest"},
-		"agent with tag":         {edits{pkg(func(p *v1alpha1.Package) { p.AgentImageOverride = "r:5000/agent:1" })}, ""},
+		"options without policy":      {edits{spec(func(s *v1alpha1.NodeWrightSpec) { s.DeploymentPolicyOptions = &v1alpha1.DeploymentPolicyOptions{} })}, "without deploymentPolicy"},
+		"taint without required":      {edits{spec(func(s *v1alpha1.NodeWrightSpec) { s.AutoTaintNewNodes = true })}, "runtimeRequired"},
+		"taint and required":          {edits{spec(func(s *v1alpha1.NodeWrightSpec) { s.AutoTaintNewNodes, s.RuntimeRequired = true, true })}, ""},
+		"agent without tag":           {edits{pkg(func(p *v1alpha1.Package) { p.AgentImageOverride = "r:5000/agent" })}, "neither tag nor digest"},
+		"agent with tag":              {edits{pkg(func(p *v1alpha1.Package) { p.AgentImageOverride = "r:5000/agent:1" })}, ""},
+		"uninstall under a dependent": {edits{uninstalled, leaf(false)}, "although others depend on it: they stay on nodes without it, and start there no more: leaf"},
+		"uninstall with dependents":   {edits{uninstalled, leaf(true)}, ""},
+		"uninstall of nothing":        {edits{leaf(false)}, ""},
 		"no services": {edits{limit(1), pkg(func(p *v1alpha1.Package) { p.Interrupt = &v1alpha1.Interrupt{Type: v1alpha1.InterruptService} })},
 			"nothing is restarted"},
 		"services of a reboot": {edits{limit(1), pkg(func(p *v1alpha1.Package) {
