@@ -9,15 +9,26 @@ import (
 
 // Reasons of events that do not come from the planner.
 const (
-	eventConfigGone      = "ConfigGone"
-	eventNoRoom          = "NoRoom"
-	eventJobRefused      = "JobRefused"
+	// eventConfigGone: the configMap that a package was set up with is gone, so its
+	// uninstall gets that of the spec.
+	eventConfigGone = "ConfigGone"
+	// eventNoRoom: annotations of others leave no room on the node for the record; take some off it.
+	eventNoRoom = "NoRoom"
+	// eventJobRefused: the API server does not take the Job of a stage; the message says why.
+	eventJobRefused = "JobRefused"
+	// eventJobCreatedAgain: a Job that somebody deleted was created again.
 	eventJobCreatedAgain = "JobCreatedAgain"
-	eventJobSuspended    = "JobSuspended"
-	eventJobResumed      = "JobResumed"
+	// eventJobSuspended: a Job was suspended, for a pause or so that the node can be interrupted.
+	eventJobSuspended = "JobSuspended"
+	// eventJobResumed: a Job that was suspended goes on.
+	eventJobResumed = "JobResumed"
+	// eventMetadataDropped: annotations of the node are too large for the metadata of a
+	// package, and were left out of it.
 	eventMetadataDropped = "MetadataDropped"
-	eventTaintPut        = "TaintPut"
-	eventTaintRemoved    = "TaintRemoved"
+	// eventTaintPut: the runtime-required taint was put on a new node.
+	eventTaintPut = "TaintPut"
+	// eventTaintRemoved: runtime-required taints were taken off the node.
+	eventTaintRemoved = "TaintRemoved"
 
 	actionRun = "RunPackages"
 )
@@ -25,17 +36,13 @@ const (
 // tell sends the events of a plan that was carried out.
 func (r *Reconciler) tell(in *gathered, p *plan.Plan) {
 	for _, e := range p.Events {
-		if nw := in.specs[e.NodeWright]; nw != nil {
-			r.event(in, nw, e.Package, e.Warning, e.Reason, e.Message)
-		}
+		// Of a NodeWright that is gone the node is told.
+		r.event(in, in.specs[e.NodeWright], e.Package, e.Warning, e.Reason, e.Message)
 	}
 }
 
 // event speaks about a NodeWright, or one package of it, related to the node, or
 // about the node alone where nw is nil.
-//
-// Events of one pass that differ in nothing but their notes become one, with the
-// note of the first: so the package is part of what the event is about.
 func (r *Reconciler) event(in *gathered, nw *v1alpha1.NodeWright, pkg string, warning bool, reason, message string) {
 	kind := corev1.EventTypeNormal
 	if warning {
@@ -45,11 +52,5 @@ func (r *Reconciler) event(in *gathered, nw *v1alpha1.NodeWright, pkg string, wa
 		r.opts.Recorder.Eventf(in.view.Node, nil, kind, reason, actionRun, "node %s: %s", in.Node.Name, message)
 		return
 	}
-	about := &corev1.ObjectReference{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindNodeWright, Name: nw.Name, UID: nw.UID,
-	}
-	if pkg != "" {
-		about.FieldPath = "spec.packages{" + pkg + "}"
-	}
-	r.opts.Recorder.Eventf(about, in.view.Node, kind, reason, actionRun, "node %s: %s", in.Node.Name, message)
+	r.opts.Recorder.Eventf(nw.About(pkg), in.view.Node, kind, reason, actionRun, "node %s: %s", in.Node.Name, message)
 }

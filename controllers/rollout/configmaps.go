@@ -153,7 +153,7 @@ func (r *Reconciler) replace(ctx context.Context, nw *v1alpha1.NodeWright, pkg s
 	if err := r.client.Create(ctx, want.DeepCopy()); err != nil {
 		return err
 	}
-	r.event(nw, actionConfigure, configMapReplaced(pkg, want.Name))
+	r.event(nw, pkg, actionConfigure, configMapReplaced(pkg, want.Name))
 	return nil
 }
 

@@ -11,6 +11,7 @@ const (
 	actionRollOut   = "RollOut"
 	actionConfigure = "Configure"
 
+	// reasonConfigMapReplaced: a ConfigMap of a package did not hold what the spec says, and was replaced.
 	reasonConfigMapReplaced = "ConfigMapReplaced"
 )
 
@@ -25,14 +26,15 @@ func configMapReplaced(pkg, configMap string) plan.Event {
 // tell sends the events of a plan that was carried out.
 func (r *Reconciler) tell(nw *v1alpha1.NodeWright, events []plan.Event) {
 	for _, e := range events {
-		r.event(nw, actionRollOut, e)
+		r.event(nw, "", actionRollOut, e)
 	}
 }
 
-func (r *Reconciler) event(nw *v1alpha1.NodeWright, action string, e plan.Event) {
+// event speaks about a NodeWright, or one package of it.
+func (r *Reconciler) event(nw *v1alpha1.NodeWright, pkg, action string, e plan.Event) {
 	kind := corev1.EventTypeNormal
 	if e.Warning {
 		kind = corev1.EventTypeWarning
 	}
-	r.opts.Recorder.Eventf(nw, nil, kind, e.Reason, action, "%s", e.Message)
+	r.opts.Recorder.Eventf(nw.About(pkg), nil, kind, e.Reason, action, "%s", e.Message)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -307,19 +308,32 @@ func (b *bed) settle(t *testing.T) {
 	}
 }
 
-// recorder keeps the reasons of events.
+// recorder keeps the reasons of events, and what part of an object they are about.
 type recorder struct {
 	mu      sync.Mutex
 	reasons []string
+	parts   []string
 }
 
 var _ events.EventRecorder = (*recorder)(nil)
 
 // Eventf implements events.EventRecorder.
-func (r *recorder) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+func (r *recorder) Eventf(about, _ runtime.Object, _, reason, _, _ string, _ ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reasons = append(r.reasons, reason)
+	if ref, ok := about.(*corev1.ObjectReference); ok && ref.FieldPath != "" {
+		r.parts = append(r.parts, reason+" "+ref.FieldPath)
+	}
+}
+
+// partsOf are the parts of objects that events of the reason are about, sorted.
+func (r *recorder) partsOf(reason string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := slices.DeleteFunc(slices.Clone(r.parts), func(s string) bool { return !strings.HasPrefix(s, reason+" ") })
+	slices.Sort(out)
+	return out
 }
 
 func (r *recorder) count(reason string) int {

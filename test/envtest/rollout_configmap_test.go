@@ -104,24 +104,35 @@ func TestConfigMapIsAdopted(t *testing.T) {
 }
 
 // A ConfigMap under the name with another content cannot be changed: it is
-// replaced.
+// replaced, which is told of each package apart.
 func TestConfigMapIsReplaced(t *testing.T) {
 	b := newRolloutBed(t)
 	node := b.createNode(t).Name
-	nw := b.createNodeWright(t, "", func(nw *v1alpha1.NodeWright) { withConfig("one")(nw); held(nw) })
+	nw := b.createNodeWright(t, "", func(nw *v1alpha1.NodeWright) {
+		withConfig("one")(nw)
+		nw.Spec.Packages["tuning"] = nw.Spec.Packages["driver"]
+		held(nw)
+	})
 	b.awaitStatus(t, nw.Name, nodestate.StatusBlocked)
-	wrong := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: configName(nw, "one")},
-		Immutable:  ptr.To(true), Data: map[string]string{"driver.conf": "wrong"},
-	}
-	if err := b.admin.Create(t.Context(), wrong); err != nil {
-		t.Fatal(err)
+	var wrong *corev1.ConfigMap
+	for _, pkg := range []string{"tuning", "driver"} {
+		wrong = &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: b.namespace,
+				Name:      revision.ConfigMapName(nw.Name, nw.UID, pkg, revision.ConfigHash(map[string]string{"driver.conf": "one"})),
+			},
+			Immutable: ptr.To(true), Data: map[string]string{"driver.conf": "wrong"},
+		}
+		if err := b.admin.Create(t.Context(), wrong); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.edit(t, nw.Name, func(nw *v1alpha1.NodeWright) { nw.Spec.DeploymentPolicy = "" })
 	b.awaitGrant(t, node, nw.Name)
 	wantConfigMap(t, b.configMap(t, wrong.Name), nw, "one")
-	if got := b.recorder.count("ConfigMapReplaced"); got != 1 {
-		t.Errorf("%d events, want 1", got)
+	want := []string{"ConfigMapReplaced spec.packages{driver}", "ConfigMapReplaced spec.packages{tuning}"}
+	if diff := cmp.Diff(want, b.recorder.partsOf("ConfigMapReplaced")); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/nodewright/nodewright/apis/nodestate"
 )
 
@@ -27,6 +29,19 @@ func (s *NodeWrightSpec) SequencingOrDefault() SequencingMode {
 		return SequencingNode
 	}
 	return s.Sequencing
+}
+
+// About is what an event is about that speaks of the NodeWright, or of one package
+// of it where pkg is not empty. Events of one pass that differ in nothing but
+// their notes become one, with the note of the first: so the package is part of it.
+func (n *NodeWright) About(pkg string) *corev1.ObjectReference {
+	about := &corev1.ObjectReference{
+		APIVersion: GroupVersion.String(), Kind: KindNodeWright, Name: n.Name, UID: n.UID,
+	}
+	if pkg != "" {
+		about.FieldPath = "spec.packages{" + pkg + "}"
+	}
+	return about
 }
 
 // PackageNames are the names of the packages in alphabetical order.
