@@ -22,9 +22,10 @@ const (
 	// pass.
 	evictionTime = 20 * time.Second
 	// retryStep is the wait after a refusal, longer by as much after each further
-	// one, up to retryMax. The API server may ask for more, up to retryMax too.
+	// one, up to retryMax. The API server may ask for more, up to retryMax too. What a
+	// pass takes comes on top, and each try is to come within 30 seconds.
 	retryStep = 10 * time.Second
-	retryMax  = 30 * time.Second
+	retryMax  = 25 * time.Second
 	// soon is when a node is planned again after something that the record does not
 	// show yet.
 	soon = time.Second

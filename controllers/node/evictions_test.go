@@ -36,7 +36,7 @@ func TestEvictionsAreRemembered_ST26_DR05(t *testing.T) {
 		"throttled for longer": {drain.Outcome{Kind: drain.Throttled, Message: "busy", RetryAfter: 17 * time.Second, Err: fault},
 			"busy", false, 17 * time.Second},
 		"throttled for very long": {drain.Outcome{Kind: drain.Throttled, Message: "busy", RetryAfter: time.Hour, Err: fault},
-			"busy", false, 30 * time.Second},
+			"busy", false, 25 * time.Second},
 		"forbidden": {drain.Outcome{Kind: drain.Forbidden, Message: "no right", Err: fault}, "no right", false, 10 * time.Second},
 		"failed":    {drain.Outcome{Kind: drain.Failed, Message: "no answer", Err: fault}, "no answer", false, 10 * time.Second},
 	}
@@ -91,7 +91,7 @@ func TestRefusalsComeAndGo(t *testing.T) {
 		}
 	}
 	step(1, true)
-	for i, wait := range []time.Duration{10, 20, 30, 30} {
+	for i, wait := range []time.Duration{10, 20, 25, 25} {
 		clock.Step(wait*time.Second - 1)
 		step(i+1, false)
 		clock.Step(1)

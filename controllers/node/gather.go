@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/nodestate/managers"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/controllers/apply"
@@ -57,6 +58,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (in *gathered, fou
 	in.NextSeq = view.NextSeq
 	in.Record = view.Record
 	in.Node = nodeFacts(view.Node)
+	in.Node.HeldByOthers = len(in.Record.Cordons) > 0 && heldByOthers(view.Node)
 	in.Config = plan.Config{
 		PodStartGrace: r.opts.PodStartGrace, BackoffBase: r.opts.RetryBase, BackoffMax: r.opts.RetryMax,
 		Taints: r.opts.RuntimeRequired, NewNode: newNode,
@@ -174,6 +176,15 @@ func nodeFacts(node *corev1.Node) plan.Node {
 		}
 	}
 	return facts
+}
+
+// heldByOthers tells whether somebody else holds the cordon of a node. Managers
+// whose fields cannot be read count for nothing: it is for a message only.
+func heldByOthers(node *corev1.Node) bool {
+	holders, _ := managers.Holders(node.ManagedFields, managers.Unschedulable())
+	return node.Spec.Unschedulable && slices.ContainsFunc(holders, func(m managers.Manager) bool {
+		return m != managers.Applier(string(nodestate.OwnerNode))
+	})
 }
 
 // gatherJobs lists the Jobs of the node, reads those that the record names so

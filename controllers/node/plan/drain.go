@@ -64,12 +64,28 @@ func (w *work) mayUncordon() bool {
 	switch {
 	case w.complete():
 		return true
-	case w.hold.reason == ReasonUnreachable, w.hold.reason == ReasonWaiting && w.holdsSlot():
-		// That passes by itself, and the drain goes on.
+	case len(w.asked) > 0:
+		// What follows from a request shows once it is answered.
+		return false
+	case w.hold.reason == ReasonUnreachable, w.hold.reason == ReasonWaiting && (w.holdsSlot() || w.wantsEmpty()):
+		// That passes by itself, and the drain goes on: a node that is cordoned is granted
+		// the next slot.
 		return false
 	default:
 		return !w.ranUnderCordon()
 	}
+}
+
+// wantsEmpty tells whether a package is to start that needs an empty node.
+func (w *work) wantsEmpty() bool {
+	return slices.ContainsFunc(w.nw.Packages, func(pkg Package) bool {
+		s := w.next(&pkg)
+		if s.stage == "" || s.stage == nodestate.StagePostInterrupt || w.p.malformed[w.ref(pkg.Name)] {
+			return false
+		}
+		interrupt, _ := w.decide(&pkg, s)
+		return interrupt != nil
+	})
 }
 
 // ranUnderCordon tells whether a stage of a run that ends in an interrupt has
@@ -91,12 +107,21 @@ func (w *work) ranUnderCordon() bool {
 }
 
 func (w *work) uncordon() {
-	set := &w.p.out.Set
-	delete(set.Cordons, w.nw.Name)
-	delete(set.DrainStarts, w.nw.Name)
-	if len(set.Cordons) == 0 {
-		w.p.event(Event{w.nw.Name, "", false, ReasonUncordoned, "the cordon of the operator ends; the node stays cordoned where somebody else cordoned it"})
+	w.p.endCordon(w.nw.Name)
+	delete(w.p.out.Set.DrainStarts, w.nw.Name)
+}
+
+// endCordon takes the cordon of a NodeWright away, and tells of the last one.
+func (p *planner) endCordon(nodeWright string) {
+	delete(p.out.Set.Cordons, nodeWright)
+	if len(p.out.Set.Cordons) > 0 {
+		return
 	}
+	message := "the node is uncordoned"
+	if p.in.Node.HeldByOthers {
+		message = "the cordon of the operator ends; the node stays cordoned, since somebody else cordoned it as well"
+	}
+	p.event(Event{nodeWright, "", false, ReasonUncordoned, message})
 }
 
 // empty takes the next step towards a node without workloads: the cordon, once it
@@ -113,8 +138,7 @@ func (w *work) empty(cordoned bool) {
 	case !p.in.Node.Unschedulable:
 		// Somebody took the cordon away: the write of this pass brings it back, and
 		// the next pass sees it.
-		w.wait(nodestate.SlotDraining, "the node is cordoned again: somebody had ended the cordon")
-		p.due(p.in.Now.Add(time.Second))
+		w.cordonAgain()
 		return
 	case !looked || len(pods) == 0:
 		return
@@ -145,6 +169,29 @@ func (w *work) cordon() {
 	w.wait(nodestate.SlotDraining, message)
 	p.event(Event{name, "", false, ReasonCordoned, message})
 	p.due(p.in.Now.Add(time.Second))
+}
+
+// cordonAgain goes on with what the drain waited for when the cordon was taken
+// away: that did not end with it.
+func (w *work) cordonAgain() {
+	const message = "the node is cordoned again: somebody had ended the cordon during the drain"
+	reason, text := nodestate.SlotDraining, message
+	if w.slot != nil && w.slot.ID == w.batch.ID && drains(w.slot.Reason) {
+		reason, text = w.slot.Reason, w.slot.Message
+	}
+	w.wait(reason, text)
+	w.p.event(Event{w.nw.Name, "", true, ReasonCordoned, message})
+	w.p.due(w.p.in.Now.Add(time.Second))
+}
+
+// drains tells whether the reason of a slot is a wait for pods.
+func drains(reason string) bool {
+	switch reason {
+	case nodestate.SlotDraining, nodestate.SlotDrainBlocked, nodestate.SlotNonInterruptPods, nodestate.SlotLastReplica:
+		return true
+	default:
+		return false
+	}
 }
 
 // drain evicts what has to go. Pods whose end has begun are waited for and not
@@ -193,6 +240,10 @@ func (w *work) showDrain(pods []Pod, started time.Time) {
 			stuck = append(stuck, pod.Holds)
 		case pod.Refused != "":
 			stuck = append(stuck, pod.Refused)
+			if pod.RetryAt.After(w.p.in.Now) {
+				// Only what is due at that very time is tried again within the time promised.
+				w.p.due(pod.RetryAt)
+			}
 		}
 	}
 	if len(stuck) > 0 {

@@ -112,6 +112,8 @@ type Node struct {
 	Ready bool
 	// Unschedulable says that the node is cordoned, by whomever.
 	Unschedulable bool
+	// HeldByOthers says that somebody else holds the cordon as well.
+	HeldByOthers bool
 	// Ignored says that the node carries the ignore label.
 	Ignored bool
 	// Created is when the node came into being, by the API server's clock.

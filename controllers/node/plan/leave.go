@@ -35,7 +35,9 @@ func (p *planner) cleanUp(name string, gone bool) {
 	}
 	maps.DeleteFunc(set.Packages, func(r nodestate.PackageRef, _ nodestate.PackageStatus) bool { return r.NodeWright == name })
 	delete(set.Slots, name)
-	delete(set.Cordons, name)
+	if _, cordoned := set.Cordons[name]; cordoned {
+		p.endCordon(name)
+	}
 	delete(set.DrainStarts, name)
 	delete(set.Handled, name)
 	delete(set.LegacySeen, name)
@@ -71,10 +73,10 @@ func (p *planner) standDown(nw *NodeWright, reason string) {
 		w.uncordon()
 	}
 	delete(p.out.Set.DrainStarts, nw.Name)
-	if w.batch == nil {
-		return
-	}
-	if w.holdsSlot() {
+	switch {
+	case w.batch == nil:
+		delete(p.out.Set.Slots, nw.Name)
+	case w.holdsSlot():
 		p.out.Set.Slots[nw.Name] = nodestate.Slot{
 			ID: w.batch.ID, NodeWright: nw.Name, State: nodestate.SlotReleased, Reason: reason,
 		}

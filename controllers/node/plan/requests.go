@@ -100,7 +100,11 @@ func (w *work) act(r *nodestate.RequestAt, about []nodestate.PackageRef) bool {
 	for _, ref := range about {
 		reason, message := ReasonRequested, ""
 		if r.Action == nodestate.ActionReset {
-			message = w.reset(ref)
+			if message = w.absent(ref); message != "" {
+				reason = ReasonRequestRefused
+			} else {
+				message = w.reset(ref)
+			}
 		} else if refusal := w.rerun(ref, r.Stage); refusal != "" {
 			reason, message = ReasonRequestRefused, refusal
 		} else {
@@ -129,6 +133,23 @@ func (w *work) interruptRuns(ref nodestate.PackageRef) bool {
 // shownID is the id as far as an event shows it.
 func shownID(r *nodestate.RequestAt) string { return nodestate.CapString(r.ID, 64) }
 
+// absent says of a package without a record what becomes of it; empty where there
+// is a record, be it one that cannot be read.
+func (w *work) absent(ref nodestate.PackageRef) string {
+	pkg := w.specOf(ref.Package)
+	_, recorded := w.entry(ref.Package)
+	switch {
+	case recorded || w.p.entryUnreadable(ref):
+		return ""
+	case pkg == nil:
+		return "neither the NodeWright nor the node has the package"
+	case w.uninstalls(pkg):
+		return "it is not on the node, as the NodeWright asks for"
+	default:
+		return "it is not on the node, and starts by itself as soon as it may"
+	}
+}
+
 // reset forgets what the node says of a package, readable or not.
 func (w *work) reset(ref nodestate.PackageRef) string {
 	delete(w.p.out.Set.Packages, ref)
@@ -137,8 +158,8 @@ func (w *work) reset(ref nodestate.PackageRef) string {
 		delete(w.p.malformed, ref)
 		w.p.malformedNW[w.nw.Name] = w.p.othersMalformed(ref)
 	}
-	if w.specOf(ref.Package) == nil {
-		return "its record is forgotten; what it did to the host stays"
+	if pkg := w.specOf(ref.Package); pkg == nil || w.uninstalls(pkg) {
+		return "its record is forgotten, and nothing runs for it; what it did to the host stays"
 	}
 	return "its record is forgotten, and it starts anew"
 }
@@ -180,10 +201,10 @@ func (w *work) rerun(ref nodestate.PackageRef, stage nodestate.Stage) (refusal s
 	switch {
 	case w.p.malformed[ref]:
 		return "its record cannot be read; ask for a reset instead"
+	case !ok:
+		return w.absent(ref)
 	case w.specOf(ref.Package) == nil:
 		return "the NodeWright does not have the package"
-	case !ok:
-		return "it is not on the node, and starts by itself as soon as it may"
 	case !mayBegin(stage, &e):
 		return fmt.Sprintf("a package cannot start with stage %s", stage)
 	case stage == nodestate.StageUpgrade && len(e.Previous) == 0:
