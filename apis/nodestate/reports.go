@@ -152,16 +152,18 @@ const SlotComplete = "Complete"
 const SlotSuperseded = "Superseded"
 
 // SlotNoPath is the Reason of a released slot with which nothing can be done: a
-// dependency is not met.
+// package waits for another one that is not complete on the node at the version
+// that dependsOn names.
 const SlotNoPath = "DependencyUnsatisfied"
 
 // SlotExecutorNotEnded is the Reason of a working slot whose node waits for the
 // end of a Job or pod that works in the directory of a package: one of a node
-// that had the name before, or a pod whose Job was taken away.
+// that had the name before, or a pod whose Job was taken away. See kubectl get pods
+// in the operator's namespace.
 const SlotExecutorNotEnded = "ExecutorNotEnded"
 
 // SlotJobSuspended is the Reason of a working slot whose node waits for a Job
-// that somebody suspended.
+// that somebody suspended. Set its spec.suspend to false, or delete it.
 const SlotJobSuspended = "JobSuspended"
 
 // SlotJobHeld is the Reason of a working slot whose node waits with a Job that
@@ -191,25 +193,42 @@ const (
 	// SlotDraining: pods are being evicted, and end.
 	SlotDraining = "Draining"
 	// SlotDrainBlocked: pods cannot be evicted, for a PodDisruptionBudget or for the
-	// settings of the drain.
+	// settings of the drain. Add replicas, loosen the budget, or delete the pod.
 	SlotDrainBlocked = "DrainBlocked"
 	// SlotNonInterruptPods: pods that podNonInterruptLabels select have to leave by
-	// themselves first.
+	// themselves first, or you end them; there is no time limit.
 	SlotNonInterruptPods = "NonInterruptPods"
 	// SlotLastReplica: the node runs the last ready replica of the operator, which
 	// has to be ready elsewhere first.
 	SlotLastReplica = "LastReplica"
 	// SlotInterruptWaits: the node is to be interrupted once Jobs of other NodeWrights
-	// have ended there, or it is being interrupted for another one.
+	// have ended there, or it is being interrupted for another one. A record that the
+	// message names and that cannot be read has to be reset.
 	SlotInterruptWaits = "InterruptWaits"
 	// SlotNoBootID: the node does not report a boot ID, without which nobody can tell
-	// whether it was rebooted.
+	// whether it was rebooted. Repair it, or use another type of interrupt.
 	SlotNoBootID = "NoBootID"
+)
+
+// Reasons of a slot, given back or not, whose node may start nothing for the
+// NodeWright, with a Message. Of a node that was never granted a slot they stand
+// on one without ID, as given back.
+const (
+	// SlotBlocked: another NodeWright comes first on the node, or the NodeWright asks
+	// for what the operator does not have.
+	SlotBlocked = "Blocked"
+	// SlotUnreachable: the Ready condition of the node is Unknown, so that no attempt
+	// starts.
+	SlotUnreachable = "NodeUnreachable"
+	// SlotPaused: the NodeWright is paused.
+	SlotPaused = "Paused"
+	// SlotDisabled: the NodeWright is disabled.
+	SlotDisabled = "Disabled"
 )
 
 // Slot answers a Batch. Only the node gives a slot back.
 type Slot struct {
-	// ID of the Batch this answers.
+	// ID of the Batch this answers; empty where there is none.
 	ID string `json:"id"`
 	// Message is a sentence on Reason, at most MaxMessage bytes.
 	Message string `json:"message,omitempty"`

@@ -1,8 +1,6 @@
 package rollout
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +11,7 @@ import (
 )
 
 // describe fills in what is wrong on a node, from its records.
-func describe(node *corev1.Node, nw *v1alpha1.NodeWright, others []v1alpha1.NodeWright, n *plan.Node) {
+func describe(node *corev1.Node, nw *v1alpha1.NodeWright, n *plan.Node) {
 	record, _ := recordOf(node.Annotations, nw.Name)
 	for _, key := range unreadableKeys(&record, nw) {
 		if !slices.Contains(n.Unreadable, key) {
@@ -27,16 +25,6 @@ func describe(node *corev1.Node, nw *v1alpha1.NodeWright, others []v1alpha1.Node
 	if plan.Struggles(n.Slot) {
 		if report := firstReport(&record, nw.Name); report != nil {
 			n.Detail = plan.Detail{Package: report.Name, Reason: report.Reason, Message: report.Message}
-		}
-		return
-	}
-	if n.Word != nodestate.StatusBlocked {
-		return
-	}
-	if first := comesFirst(node, nw, others); first != "" {
-		n.Detail = plan.Detail{
-			Reason:  v1alpha1.ReasonWaiting,
-			Message: fmt.Sprintf("NodeWright %s comes first on this node and is not complete there", first),
 		}
 	}
 }
@@ -68,35 +56,4 @@ func firstReport(record *nodestate.Record, nodeWright string) *nodestate.PodRepo
 		}
 	}
 	return out
-}
-
-// comesFirst names the NodeWright that the node has to be done with before:
-// one that works there, else the first by priority and name that is not
-// complete there; empty if there is none.
-func comesFirst(node *corev1.Node, nw *v1alpha1.NodeWright, others []v1alpha1.NodeWright) string {
-	var before []*v1alpha1.NodeWright
-	for i := range others {
-		other := &others[i]
-		if other.Name == nw.Name || !works(other) || other.Disabled() || !other.Selects(node.Labels) {
-			continue
-		}
-		var n plan.Node
-		newReader(other.Name).read(node.Annotations, &n)
-		if n.Batch != nil && n.Slot != nil && n.Batch.Holds(n.Slot) && n.Slot.State == nodestate.SlotWorking {
-			return other.Name
-		}
-		if n.Word != nodestate.StatusComplete && precedes(other, nw) {
-			before = append(before, other)
-		}
-	}
-	if len(before) == 0 {
-		return ""
-	}
-	return slices.MinFunc(before, compareTurn).Name
-}
-
-func precedes(a, b *v1alpha1.NodeWright) bool { return compareTurn(a, b) < 0 }
-
-func compareTurn(a, b *v1alpha1.NodeWright) int {
-	return cmp.Or(cmp.Compare(a.Spec.PriorityOrDefault(), b.Spec.PriorityOrDefault()), cmp.Compare(a.Name, b.Name))
 }

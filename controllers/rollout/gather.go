@@ -40,9 +40,7 @@ func (r *Reconciler) gather(ctx context.Context, nw *v1alpha1.NodeWright, mem *n
 	found := collect(nodes, nw, selector, mem, in)
 	r.noteRefusals(in.Nodes)
 	r.noteTaints(nw, in, found)
-	if err := r.explain(ctx, nw, in.Nodes, found); err != nil {
-		return nil, err
-	}
+	explain(nw, in.Nodes, found)
 	return in, nil
 }
 
@@ -169,9 +167,9 @@ func (r *Reconciler) nodesWithGrant(ctx context.Context, name string) ([]string,
 }
 
 // explain looks closer at the few nodes that the status is going to name.
-func (r *Reconciler) explain(ctx context.Context, nw *v1alpha1.NodeWright, nodes []plan.Node, found []*corev1.Node) error {
+func explain(nw *v1alpha1.NodeWright, nodes []plan.Node, found []*corev1.Node) {
 	if nw.DeletionTimestamp != nil {
-		return nil
+		return
 	}
 	named := map[nodestate.StatusWord][]int{}
 	for i := range nodes {
@@ -187,20 +185,12 @@ func (r *Reconciler) explain(ctx context.Context, nw *v1alpha1.NodeWright, nodes
 			}
 		}
 	}
-	var others []v1alpha1.NodeWright
-	if len(named[nodestate.StatusBlocked]) > 0 {
-		var err error
-		if others, err = r.listNodeWrights(ctx); err != nil {
-			return err
-		}
-	}
 	for _, indices := range named {
 		slices.SortFunc(indices, func(a, b int) int { return cmp.Compare(nodes[a].Name, nodes[b].Name) })
 		for _, i := range indices[:min(len(indices), v1alpha1.MaxProblemNodes)] {
-			describe(found[i], nw, others, &nodes[i])
+			describe(found[i], nw, &nodes[i])
 		}
 	}
-	return nil
 }
 
 func (r *Reconciler) listNodeWrights(ctx context.Context) ([]v1alpha1.NodeWright, error) {

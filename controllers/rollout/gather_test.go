@@ -175,12 +175,6 @@ func TestRemains(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	nw := nodeWright("gpu", selecting("gpu"))
-	low, high := int32(1), int32(1000)
-	first := nodeWright("zfirst", selecting("gpu"), func(nw *v1alpha1.NodeWright) { nw.Spec.Priority = &low })
-	late := nodeWright("late", selecting("gpu"), func(nw *v1alpha1.NodeWright) { nw.Spec.Priority = &high })
-	elsewhere := nodeWright("a", selecting("cpu"))
-	held := nodeWright("b", selecting("gpu"), func(nw *v1alpha1.NodeWright) { nw.Spec.DeploymentPolicy = "p" })
-	others := []v1alpha1.NodeWright{*nw, *first, *late, *elsewhere, *held}
 	driver := nodestate.PackageRef{NodeWright: "gpu", Package: "driver"}
 	tuning := nodestate.PackageRef{NodeWright: "gpu", Package: "tuning"}
 	other := nodestate.PackageRef{NodeWright: "late", Package: "aa"}
@@ -200,18 +194,6 @@ func TestDescribe(t *testing.T) {
 			}},
 		}), nodestate.StatusErroring, plan.Detail{Package: "tuning", Reason: "ExitCode", Message: "step failed"}, nil, ""},
 		"unreadable record": {map[string]string{state: "x"}, nodestate.StatusUnknown, plan.Detail{}, []string{state}, ""},
-		"another comes first": {nil, nodestate.StatusBlocked, plan.Detail{
-			Reason: v1alpha1.ReasonWaiting, Message: "NodeWright zfirst comes first on this node and is not complete there",
-		}, nil, ""},
-		"a later one has begun": {annotations(map[nodestate.Owner]nodestate.Set{
-			nodestate.OwnerNode:    {Slots: map[string]nodestate.Slot{"late": {ID: "1", State: nodestate.SlotWorking}}},
-			nodestate.OwnerRollout: {Batches: map[string]nodestate.Batch{"late": {ID: "1"}}},
-		}), nodestate.StatusBlocked, plan.Detail{
-			Reason: v1alpha1.ReasonWaiting, Message: "NodeWright late comes first on this node and is not complete there",
-		}, nil, ""},
-		"the first is complete": {annotations(map[nodestate.Owner]nodestate.Set{
-			nodestate.OwnerNode: {Status: map[string]nodestate.StatusWord{"zfirst": nodestate.StatusComplete}},
-		}), nodestate.StatusBlocked, plan.Detail{}, nil, ""},
 		"tries again": {annotations(map[nodestate.Owner]nodestate.Set{
 			nodestate.OwnerNode: {Packages: map[nodestate.PackageRef]nodestate.PackageStatus{
 				driver: entry("gpu", "driver", nodestate.StateComplete), tuning: entry("gpu", "tuning", nodestate.StateInProgress),
@@ -230,7 +212,7 @@ func TestDescribe(t *testing.T) {
 			if tc.slot != "" {
 				n.Slot = &nodestate.Slot{State: nodestate.SlotWorking, Reason: tc.slot}
 			}
-			describe(node("n1", tc.annotations, "gpu"), nw, others, &n)
+			describe(node("n1", tc.annotations, "gpu"), nw, &n)
 			if diff := cmp.Diff(tc.want, n.Detail); diff != "" {
 				t.Errorf("detail (-want +got):\n%s", diff)
 			}
@@ -264,18 +246,10 @@ func BenchmarkPass5000(b *testing.B) {
 	nodes := fleet(nw, 5000)
 	mem := emptyMemory(nw)
 	selector := labels.SelectorFromSet(labels.Set{"gpu": "true"})
-	r := &Reconciler{}
 	for b.Loop() {
 		in := plan.Input{Now: time.Unix(0, 0), NodeWright: nw}
 		found := collect(nodes, nw, selector, mem, &in)
-		for i := range in.Nodes {
-			if in.Nodes[i].Word == nodestate.StatusBlocked {
-				in.Nodes[i].Word = nodestate.StatusErroring // needs no list of NodeWrights
-			}
-		}
-		if err := r.explain(b.Context(), nw, in.Nodes, found); err != nil {
-			b.Fatal(err)
-		}
+		explain(nw, in.Nodes, found)
 		if p := plan.Compute(in); p.Status.Nodes.Selected != 5000 {
 			b.Fatalf("%d nodes", p.Status.Nodes.Selected)
 		}

@@ -152,25 +152,8 @@ func concerned(before, after *corev1.Node, list []v1alpha1.NodeWright) []string 
 			out = append(out, nw.Name)
 		}
 	}
-	if len(out) > 0 && after != nil {
-		out = append(out, heldUp(after, list, out)...)
-	}
 	for _, name := range newGrants(before, after) {
 		if !known[name] {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// heldUp names the other NodeWrights that the node reports as blocked: what they
-// say of the one they wait for may have changed.
-func heldUp(node *corev1.Node, list []v1alpha1.NodeWright, named []string) []string {
-	var out []string
-	for i := range list {
-		name := list[i].Name
-		word := node.Annotations[nodestate.NewKey(nodestate.KindStatus, name).String()]
-		if nodestate.StatusWord(word) == nodestate.StatusBlocked && !slices.Contains(named, name) {
 			out = append(out, name)
 		}
 	}

@@ -42,12 +42,6 @@ func TestConcerned(t *testing.T) {
 	heartbeat.Status.Conditions[0].Message = "still here"
 	again := node("n", nil, "gpu")
 	again.UID = "another"
-	// pair has two NodeWrights on a node, of which one waits for the other.
-	pair := func(gpu, long nodestate.StatusWord) *corev1.Node {
-		return node("n", annotations(map[nodestate.Owner]nodestate.Set{
-			nodestate.OwnerNode: {Status: map[string]nodestate.StatusWord{"gpu": gpu, longName: long}},
-		}), "gpu")
-	}
 	tests := map[string]struct {
 		before, after *corev1.Node
 		want          []string
@@ -58,8 +52,6 @@ func TestConcerned(t *testing.T) {
 		"heartbeat":                        {node("n", nil, "gpu"), heartbeat, nil},
 		"word":                             {node("n", nil, "gpu"), labelled, []string{"gpu"}},
 		"word of a long name":              {node("n", nil, "gpu"), node("n", word(longName, nodestate.StatusComplete), "gpu"), []string{longName}},
-		"word that another waits for":      {pair("in_progress", "blocked"), pair("erroring", "blocked"), []string{"gpu", longName}},
-		"word that nobody waits for":       {pair("in_progress", "complete"), pair("erroring", "complete"), []string{"gpu"}},
 		"grant":                            {node("n", nil, "gpu"), node("n", grant("gpu"), "gpu"), []string{"gpu"}},
 		"record":                           {node("n", nil, "gpu"), record, nil},
 		"kubelet is silent":                {node("n", nil, "gpu"), silent, []string{"gpu", longName}},

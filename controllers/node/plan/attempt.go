@@ -120,7 +120,7 @@ func (w *work) retry(e nodestate.PackageStatus) {
 	if at := w.p.backoffEnds(e.Since, e.Attempt); w.p.in.Now.Before(at) {
 		w.p.due(at)
 		w.active = true
-		w.wait(nodestate.SlotBackOff, "")
+		w.wait(nodestate.SlotBackOff, fmt.Sprintf("package %s: %s", e.Name, e.Message))
 		return
 	}
 	e.Attempt++
@@ -190,7 +190,8 @@ func (w *work) observeStart(e nodestate.PackageStatus, job *Job) {
 	shows := since.Add(w.p.in.Config.PodStartGrace)
 	if w.p.in.Now.Before(shows) {
 		w.p.due(shows)
-		w.wait(nodestate.SlotPodNotStarting, "")
+		w.wait(nodestate.SlotPodNotStarting, fmt.Sprintf("the pod of package %s, stage %s, does not start (%s); the package shows as erroring if that has not passed at %s",
+			e.Name, e.Stage, report.Reason, nodestate.FormatTime(shows)))
 		return
 	}
 	w.tellStart(&e, &report)

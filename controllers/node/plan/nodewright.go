@@ -94,7 +94,7 @@ func (w *work) findHold() hold {
 	case w.nw.Paused:
 		return hold{ReasonPaused, "the NodeWright is paused"}
 	case by != "":
-		return hold{ReasonBlocked, fmt.Sprintf("NodeWright %s comes first on this node and is not done there%s", by, w.p.everywhere(by))}
+		return hold{ReasonBlocked, w.p.comesFirst(by)}
 	case w.p.in.Node.Unreachable:
 		return hold{ReasonUnreachable, "the node's Ready condition is Unknown; no attempt starts before the kubelet reports again"}
 	case !w.holdsSlot():

@@ -226,7 +226,8 @@ func (w *work) mustEnd(ref nodestate.PackageRef, why string) bool {
 // waitFor notes that a stage waits for what this controller does not end.
 func (w *work) waitFor(ref nodestate.PackageRef) {
 	if w.p.outOfReach(ref) {
-		w.wait(nodestate.SlotExecutorNotEnded, "")
+		w.wait(nodestate.SlotExecutorNotEnded, fmt.Sprintf("a Job or pod of package %s from a former node of this name, or a pod without its Job, "+
+			"has not ended; the next stage starts when it has: see kubectl get pods in the operator's namespace", ref.Package))
 	}
 }
 

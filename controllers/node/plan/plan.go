@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -204,15 +205,19 @@ func (p *planner) heldBack(nw *NodeWright) string {
 	}
 }
 
-// everywhere adds to what holds a NodeWright back that the one before it has to be
-// complete on all nodes.
-func (p *planner) everywhere(by string) string {
-	for i := range p.order {
-		if nw := &p.order[i]; nw.Name == by && nw.AllFirst {
-			return ", nor on all other nodes (its sequencing is all)"
-		}
+// comesFirst says of a NodeWright that it holds others back, and what it is at.
+func (p *planner) comesFirst(by string) string {
+	i := slices.IndexFunc(p.order, func(nw NodeWright) bool { return nw.Name == by })
+	nw, why := &p.order[i], ""
+	switch {
+	case nw.Deleting:
+		why = ": it is being deleted"
+	case nw.Paused:
+		why = ": it is paused"
+	case nw.AllFirst:
+		why = ", nor on all other nodes (its sequencing is all)"
 	}
-	return ""
+	return fmt.Sprintf("NodeWright %s comes first on this node and is not done there%s", by, why)
 }
 
 // due notes a time at which something is to be looked at again.

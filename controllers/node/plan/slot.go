@@ -2,9 +2,15 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 )
+
+// maxNote is what an event may say beside the name of the node, of up to 253
+// bytes: the API takes a note of less than 1 KiB.
+const maxNote = 700
 
 // answer writes what the node makes of its slot, and the status word.
 func (w *work) answer() {
@@ -21,66 +27,141 @@ func (w *work) answer() {
 		// A node that nothing was done to says nothing: no word means that it waits
 		// for a slot, and saves a write for each node of a fleet.
 		delete(w.p.out.Set.Status, w.nw.Name)
+		delete(w.p.out.Set.Slots, w.nw.Name)
 		return
 	}
 	w.p.out.Set.Status[w.nw.Name] = word
-	if word == nodestate.StatusComplete && old != word {
-		w.p.event(Event{w.nw.Name, "", false, ReasonNodeComplete, fmt.Sprintf(
-			"%s complete on node %s", arePackages(len(w.nw.Packages)), w.p.in.Node.Name)})
+	// A node that was out of the rollout for a while has no word, and was complete
+	// before.
+	told := w.slot != nil && !w.holdsSlot() && w.slot.Reason == nodestate.SlotComplete
+	if word == nodestate.StatusComplete && old != word && !told {
+		w.p.event(Event{w.nw.Name, "", false, ReasonNodeComplete, w.describeComplete()})
 	}
 }
 
-func arePackages(n int) string {
-	if n == 1 {
-		return "the package is"
+// describeComplete names what is complete on the node, and what is to be off it.
+func (w *work) describeComplete() string {
+	var on, off []string
+	for i := range w.nw.Packages {
+		pkg := &w.nw.Packages[i]
+		if e, ok := w.entry(pkg.Name); ok {
+			on = append(on, pkg.Name+" "+e.Version)
+		} else {
+			off = append(off, pkg.Name)
+		}
 	}
-	return fmt.Sprintf("all %d packages are", n)
+	text := "no package is to be on the node"
+	if len(on) > 0 {
+		text = "complete: " + strings.Join(on, ", ")
+	}
+	if len(off) > 0 {
+		text += "; uninstalled, or never installed: " + strings.Join(off, ", ")
+	}
+	return nodestate.CapString(text, maxNote)
 }
 
 // answerSlot gives the slot back when nothing can use it, and asks for another
 // one when there is work again.
 func (w *work) answerSlot(complete, erroring bool) {
-	if w.batch == nil {
+	slot := nodestate.Slot{NodeWright: w.nw.Name, State: nodestate.SlotReleased}
+	switch {
+	case w.batch == nil && !w.isHeld():
 		delete(w.p.out.Set.Slots, w.nw.Name)
 		return
-	}
-	slot := nodestate.Slot{ID: w.batch.ID, NodeWright: w.nw.Name, State: nodestate.SlotWorking}
-	switch {
+	case w.batch == nil:
+		w.show(&slot, w.hold)
 	case !w.holdsSlot():
-		slot = *w.slot
-		// Only the node knows that the same revision needs another slot here: after a
-		// change that is not part of the revision, or when what held it back is gone.
-		switch current := w.slotCurrent(); {
-		case w.wants && current && w.hold.reason == ReasonWaiting:
-			slot.Reason = nodestate.SlotRetryWanted
-		case complete && current:
-			slot.Reason = nodestate.SlotComplete
-		case slot.Reason == nodestate.SlotComplete:
-			slot.Reason = nodestate.SlotSuperseded
-		}
+		slot.ID = w.slot.ID
+		w.show(&slot, w.standing(complete, erroring))
 	default:
+		slot.ID = w.batch.ID
 		if reason := w.releaseReason(complete, erroring); reason != "" {
-			slot.State, slot.Reason = nodestate.SlotReleased, reason
+			w.show(&slot, w.released(reason))
 		} else {
+			slot.State = nodestate.SlotWorking
 			w.showWait(&slot)
 		}
 	}
 	w.p.out.Set.Slots[w.nw.Name] = slot
 }
 
-// showWait says on the slot what the node waits for, and since when.
+// isHeld tells whether something that does not pass with a slot keeps a package
+// from starting, or a user holds them all.
+func (w *work) isHeld() bool {
+	switch w.hold.reason {
+	case ReasonPaused, ReasonDisabled:
+		return !w.complete()
+	case ReasonBlocked, ReasonUnreachable:
+		return w.wants
+	default:
+		return false
+	}
+}
+
+// released is what a slot says that is given back for the reason.
+func (w *work) released(reason string) hold {
+	if reason == w.hold.reason {
+		return w.hold
+	}
+	return hold{reason: reason}
+}
+
+// standing is what a slot says that was given back. Only the node knows that the
+// same revision needs another slot here: after a change that is not part of the
+// revision, or when what held it back is gone.
+func (w *work) standing(complete, erroring bool) hold {
+	was, current := w.slot.Reason, w.slotCurrent()
+	switch {
+	case w.wants && current && w.hold.reason == ReasonWaiting:
+		return hold{reason: nodestate.SlotRetryWanted}
+	case complete && current:
+		return hold{reason: nodestate.SlotComplete}
+	case w.isHeld():
+		return w.hold
+	case was == nodestate.SlotComplete:
+		return hold{reason: nodestate.SlotSuperseded}
+	case !slices.Contains([]string{ReasonBlocked, ReasonUnreachable, ReasonPaused, ReasonDisabled}, was):
+		return hold{reason: was}
+	case w.wants || complete:
+		return hold{reason: nodestate.SlotSuperseded}
+	default:
+		return hold{reason: w.idle(erroring)}
+	}
+}
+
+// idle says why a slot is of no use that nothing holds back.
+func (w *work) idle(erroring bool) string {
+	switch {
+	case erroring:
+		return ReasonSlotErroring
+	case w.p.malformedNW[w.nw.Name]:
+		return ReasonMalformedState
+	default:
+		return ReasonNoPath
+	}
+}
+
+// showWait says on the slot what the node waits for.
 func (w *work) showWait(slot *nodestate.Slot) {
+	if w.isHeld() || w.hold.reason == ReasonUnreachable {
+		w.wait(w.hold.reason, w.hold.message)
+	}
 	if w.waits.reason == "" && w.hold.reason == "" && w.turns > 0 {
 		w.waits = hold{nodestate.SlotPackageWaits, w.turn}
 		if w.turns > 1 {
 			w.waits.message += fmt.Sprintf("; packages that wait as well: %d", w.turns-1)
 		}
 	}
-	slot.Reason = w.waits.reason
-	if w.waits.message == "" {
+	w.show(slot, w.waits)
+}
+
+// show says on the slot why nothing happens, and since when where that is a wait.
+func (w *work) show(slot *nodestate.Slot, why hold) {
+	slot.Reason = why.reason
+	if why.message == "" {
 		return
 	}
-	slot.Message = nodestate.CapString(w.waits.message, nodestate.MaxMessage)
+	slot.Message = nodestate.CapString(why.message, nodestate.MaxMessage)
 	slot.Since = nodestate.FormatTime(w.p.in.Now)
 	if w.slot != nil && w.slot.Reason == slot.Reason && w.slot.Since != "" {
 		slot.Since = w.slot.Since
@@ -104,12 +185,8 @@ func (w *work) releaseReason(complete, erroring bool) string {
 		return w.hold.reason
 	case w.hold.reason != "":
 		return ""
-	case erroring:
-		return ReasonSlotErroring
-	case w.p.malformedNW[w.nw.Name]:
-		return ReasonMalformedState
-	case !w.wants:
-		return ReasonNoPath
+	case erroring || w.p.malformedNW[w.nw.Name] || !w.wants:
+		return w.idle(erroring)
 	default:
 		return ""
 	}

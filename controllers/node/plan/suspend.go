@@ -37,7 +37,8 @@ func (w *work) suspend() {
 func (w *work) resume(job *Job) {
 	switch {
 	case !job.Held:
-		w.wait(nodestate.SlotJobSuspended, "")
+		w.wait(nodestate.SlotJobSuspended, fmt.Sprintf("somebody suspended Job %s of package %s: set its spec.suspend to false, or delete it and the stage starts anew",
+			job.Name, job.Identity.Package))
 	case w.stopped():
 	case w.mayGoOn() && w.p.interruptDue():
 		w.wait(nodestate.SlotInterruptWaits, "a Job that is suspended goes on once the node was interrupted")
@@ -45,7 +46,7 @@ func (w *work) resume(job *Job) {
 		w.p.hold(job, false, fmt.Sprintf("NodeWright %s is neither paused nor disabled any more", w.nw.Name))
 	default:
 		w.wants = true
-		w.wait(nodestate.SlotJobHeld, "")
+		w.wait(nodestate.SlotJobHeld, fmt.Sprintf("Job %s of package %s stays suspended: %s", job.Name, job.Identity.Package, w.hold.message))
 		w.explainSuspended(job, w.hold.reason, "the Job of the stage stays suspended: "+w.hold.message)
 	}
 }

@@ -26,7 +26,7 @@ func TestPauseSuspendsWhatRuns(t *testing.T) {
 			if len(p.Hold) != 1 || !p.Hold[0].Suspend || !strings.Contains(p.Hold[0].Message, name) {
 				t.Fatalf("holds %+v, want the Job suspended for %s", p.Hold, name)
 			}
-			w.wantStatus("nw", tc.word, nodestate.SlotWorking, "")
+			w.wantStatus("nw", tc.word, nodestate.SlotWorking, tc.reason)
 			if e := w.entry("nw", "pa"); e.Reason != tc.reason || e.State != nodestate.StateInProgress {
 				t.Errorf("the entry is %s with reason %q, want in_progress with %q", e.State, e.Reason, tc.reason)
 			}

@@ -130,7 +130,7 @@ func TestPackageThatWaitsForOthersIsShown(t *testing.T) {
 			// A pause is what holds it up then.
 			w.nw("nw").Paused = true
 			w.pass()
-			w.wantStatus("nw", nodestate.StatusPaused, nodestate.SlotWorking, "")
+			w.wantStatus("nw", nodestate.StatusPaused, nodestate.SlotWorking, nodestate.SlotPaused)
 			w.nw("nw").Paused = false
 			w.finishAll()
 			w.wantStatus("nw", nodestate.StatusComplete, nodestate.SlotReleased, ReasonComplete)

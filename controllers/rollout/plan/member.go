@@ -74,7 +74,7 @@ func saysComplete(n *Node) bool {
 func slotInUse(n *Node) bool {
 	if n.BatchUnreadable {
 		// It may be in use, unless the node gave a slot back.
-		return n.Slot == nil || n.Slot.State != nodestate.SlotReleased
+		return n.Slot == nil || n.Slot.ID == "" || n.Slot.State != nodestate.SlotReleased
 	}
 	return n.Batch != nil && n.Batch.Holds(n.Slot)
 }
@@ -86,12 +86,23 @@ func retryWanted(n *Node) bool {
 }
 
 // waits is what holds up a node that works and does not pass by itself, as the
-// node says; empty if nothing does.
+// node says; empty if nothing does, or the user does for all nodes.
 func (m *member) waits() string {
-	if m.struggles() || m.draining() || m.drainBlocked() || m.slotReason() == nodestate.SlotPackageWaits {
+	if m.struggles() || m.draining() || m.drainBlocked() {
 		return ""
 	}
-	return m.slotReason()
+	switch reason := m.slotReason(); reason {
+	case nodestate.SlotPackageWaits, nodestate.SlotPaused, nodestate.SlotDisabled:
+		return ""
+	default:
+		return reason
+	}
+}
+
+// leaves tells whether a node that is ignored has not given its slot back, and can:
+// what runs there comes to its end.
+func (m *member) leaves() bool {
+	return m.slot && m.Selected && m.Ignored && m.Ready != corev1.ConditionUnknown && !m.BatchUnreadable && m.Refused == ""
 }
 
 // heldUp tells whether something outside of the packages holds the node up.

@@ -167,8 +167,12 @@ func blockedDetail(m *member) Detail {
 	case v1alpha1.ReasonMalformed:
 		return Detail{Reason: m.obstacle, Message: "the grant on the node cannot be read"}
 	}
-	if m.waits() != "" && m.slotMessage() != "" {
-		return slotDetail(m)
+	if m.Slot != nil && m.Slot.Message != "" {
+		d := Detail{Reason: m.Slot.Reason, Message: m.Slot.Message}
+		if d.Reason == nodestate.SlotBlocked {
+			d.Reason = v1alpha1.ReasonWaiting
+		}
+		return d
 	}
 	return waitDetail(m)
 }
@@ -176,13 +180,6 @@ func blockedDetail(m *member) Detail {
 // waitDetail is for a node that says no more than a reason.
 func waitDetail(m *member) Detail {
 	switch {
-	case m.waits() == nodestate.SlotExecutorNotEnded:
-		return Detail{Reason: m.waits(), Message: "a Job or pod of a former node of this name, or a pod without its Job, has not ended; " +
-			"the next stage starts when it has: see kubectl get pods in the operator's namespace"}
-	case m.waits() == nodestate.SlotJobSuspended:
-		return Detail{Reason: m.waits(), Message: "somebody suspended the Job of a stage; kubectl get jobs shows it: set its spec.suspend to false, or delete it and the stage starts anew"}
-	case m.waits() == nodestate.SlotJobHeld:
-		return Detail{Reason: m.waits(), Message: "the Job of a stage is suspended since a pause: another NodeWright comes first on the node, or the node is unreachable"}
 	case m.waits() != "":
 		return Detail{Reason: m.waits(), Message: "the node waits"}
 	case m.Detail.Reason != "":

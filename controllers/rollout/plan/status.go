@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,12 +44,17 @@ func (p *planner) report() {
 	p.findEvents()
 }
 
-// ready tells whether every selected node is complete for the present spec. A
-// node that is no longer selected and still holds a slot does not matter here,
-// only for the ceiling.
+// ready tells whether every selected node is complete for the present spec, and
+// nothing runs any more on those that are ignored. A node that is no longer selected
+// and still holds a slot does not matter here, only for the ceiling.
 func (p *planner) ready() bool {
 	return p.nw.DeletionTimestamp == nil && p.held == "" && p.in.Invalid == "" &&
-		p.compartment.complete == p.compartment.matched
+		p.compartment.complete == p.compartment.matched && !p.left()
+}
+
+// left tells whether a node is ignored on which a stage still comes to its end.
+func (p *planner) left() bool {
+	return slices.ContainsFunc(p.members, func(m member) bool { return m.leaves() })
 }
 
 // standing says where the rollout as a whole stands and what it waits for.
@@ -73,12 +79,12 @@ func (p *planner) standing() standing {
 	case p.nw.Paused():
 		return standing{v1alpha1.ReasonPaused, fmt.Sprintf(
 			"paused by annotation, no stage is started until it is removed; %s%s", progress, p.suspended())}
-	case c.matched == 0:
+	case c.matched == 0 && !p.left():
 		return standing{v1alpha1.ReasonNoNodes, "no node is selected, or all that are carry the ignore label"}
 	case p.ready():
 		return standing{v1alpha1.ReasonComplete, progress}
 	case c.slots > 0:
-		return standing{v1alpha1.ReasonRollingOut, fmt.Sprintf("%s, %s a slot%s", progress, holdNodes(c.slots), p.struggle())}
+		return standing{v1alpha1.ReasonRollingOut, fmt.Sprintf("%s, %s a slot%s%s", progress, holdNodes(c.slots), p.struggle(), p.placesTaken())}
 	case p.usedUp():
 		return standing{v1alpha1.ReasonBudgetUsedUp, p.usedUpMessage()}
 	case n.Erroring > 0:
@@ -112,6 +118,29 @@ func (p *planner) struggle() string {
 	return text + listNames(&p.out.Status.Problems[i])
 }
 
+// placesTaken names the nodes that do not get on and use up places for which
+// others wait.
+func (p *planner) placesTaken() string {
+	if p.waiting == 0 {
+		return ""
+	}
+	var taken v1alpha1.Problem
+	for i := range p.members {
+		m := &p.members[i]
+		if !m.counts || m.slot && !m.drainBlocked() && !m.heldUp() && m.word() != nodestate.StatusErroring {
+			continue
+		}
+		if taken.Count++; taken.Count <= v1alpha1.MaxProblemNodes {
+			why := cmp.Or(m.slotReason(), m.obstacle, string(m.word()))
+			taken.Nodes = append(taken.Nodes, v1alpha1.ProblemNode{Name: m.Name, Reason: why})
+		}
+	}
+	if taken.Count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s waiting for a place in the budget of %s, used up by %s", areNodes(p.waiting), nodes(p.compartment.ceiling), listNames(&taken))
+}
+
 // stillRunning says what goes on although no stage is started any more.
 func (p *planner) stillRunning() string {
 	if p.compartment.slots == 0 {
@@ -125,7 +154,7 @@ func (p *planner) suspended() string {
 	if p.compartment.slots == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s a slot: Jobs of stages that had begun there are suspended", holdNodes(p.compartment.slots))
+	return fmt.Sprintf("; %s a slot: a stage that runs there is suspended, an interrupt that runs comes to its end", holdNodes(p.compartment.slots))
 }
 
 func holdNodes(n int) string {

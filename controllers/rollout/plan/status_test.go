@@ -155,7 +155,7 @@ func TestPauseAndDisable(t *testing.T) {
 			w.change(annotated(key))
 			p := w.pass()
 			c := condition(t, &p, v1alpha1.ConditionProgressing)
-			if p.Status.Status != want || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "are suspended") {
+			if p.Status.Status != want || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "a stage that runs there is suspended") {
 				t.Errorf("status %s, want %s, condition %+v", p.Status.Status, want, c)
 			}
 			w.complete("n01")

@@ -61,6 +61,18 @@ func TestReasonsOfSlotsAreShown(t *testing.T) {
 		// want is the reason that the node is named with; empty for none.
 		want string
 	}{
+		"the user paused it":         {change: slot(nodestate.SlotWorking, nodestate.SlotPaused)},
+		"the user disabled it":       {change: slot(nodestate.SlotWorking, nodestate.SlotDisabled)},
+		"is at work and unreachable": {change: slot(nodestate.SlotWorking, nodestate.SlotUnreachable), want: nodestate.SlotUnreachable},
+		"another one comes first": {want: v1alpha1.ReasonWaiting, change: func(w *world) {
+			slot(nodestate.SlotReleased, nodestate.SlotBlocked)(w)
+			w.nodes["n01"].Slot.Message = "NodeWright b comes first"
+		}},
+		"another one comes first, no grant": {want: v1alpha1.ReasonWaiting, change: func(w *world) {
+			slot(nodestate.SlotReleased, nodestate.SlotBlocked)(w)
+			w.nodes["n01"].Slot.Message, w.nodes["n01"].Slot.ID = "NodeWright b comes first", ""
+			w.nodes["n01"].Batch = nil
+		}},
 		"works":                     {change: slot(nodestate.SlotWorking, "")},
 		"waits for an executor":     {change: slot(nodestate.SlotWorking, nodestate.SlotExecutorNotEnded), want: nodestate.SlotExecutorNotEnded},
 		"waits for a suspended Job": {change: slot(nodestate.SlotWorking, nodestate.SlotJobSuspended), want: nodestate.SlotJobSuspended},
@@ -88,6 +100,9 @@ func TestReasonsOfSlotsAreShown(t *testing.T) {
 			}
 			if got != tc.want {
 				t.Errorf("node is named as blocked for %q, want %q", got, tc.want)
+			}
+			if m := p.Status.Problems; tc.want == v1alpha1.ReasonWaiting && (len(m) != 1 || m[0].Nodes[0].Message != "NodeWright b comes first") {
+				t.Errorf("problems %+v, want what the node says", m)
 			}
 			blocked := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionBlocked)
 			if shown := blocked != nil && blocked.Status == metav1.ConditionTrue && strings.Contains(blocked.Message, tc.want); shown != (tc.want != "") {
@@ -161,5 +176,70 @@ func TestDrainingIsProgress(t *testing.T) {
 	}
 	if p.Status.Problems[0].Nodes[0].Message != "3 pods end" || hasCondition(&p, v1alpha1.ConditionBlocked) {
 		t.Errorf("problems %+v", p.Status.Problems)
+	}
+}
+
+// Where nodes wait for a place in the budget, those are named that use it up and do
+// not get on.
+func TestPlacesInTheBudgetAreAccountedFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*world)
+		want   string
+	}{
+		"the drain is blocked": {func(w *world) { w.says("n01", nodestate.SlotDrainBlocked, "pod a/b") }, "used up by n01 (DrainBlocked)"},
+		"held up":              {func(w *world) { w.says("n01", nodestate.SlotLastReplica, "the last") }, "used up by n01 (LastReplica)"},
+		"erroring": {func(w *world) {
+			w.work("n01")
+			w.end(nodestate.StatusErroring, "n01")
+		}, "used up by n01 (erroring)"},
+		"gets on": {func(w *world) { w.work("n01") }, ""},
+		"drains":  {func(w *world) { w.says("n01", nodestate.SlotDraining, "pod a/b") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nodeWright(count(2)), names(5)...)
+			w.pass()
+			w.work("n02")
+			tc.change(w)
+			p := w.pass()
+			c := condition(t, &p, v1alpha1.ConditionProgressing)
+			if got := strings.Contains(c.Message, "3 nodes are waiting for a place in the budget of 2 nodes, "+tc.want); got != (tc.want != "") {
+				t.Errorf("Progressing says %q, want %q in it", c.Message, tc.want)
+			}
+			if tc.want == "" && strings.Contains(c.Message, "used up") {
+				t.Errorf("Progressing says %q, and all nodes get on", c.Message)
+			}
+		})
+	}
+}
+
+// A node that is ignored while a stage runs there has to come to its end before
+// the NodeWright is ready, but for one that nobody hears of.
+func TestReadyWaitsForIgnoredNodesThatWork(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Node)
+		want   metav1.ConditionStatus
+	}{
+		"works":              {func(*Node) {}, metav1.ConditionFalse},
+		"kubelet is silent":  {func(n *Node) { n.Ready = "Unknown" }, metav1.ConditionTrue},
+		"cannot be recorded": {func(n *Node) { n.Refused = "no room" }, metav1.ConditionTrue},
+		"gave its slot back": {func(n *Node) { n.Slot.State = nodestate.SlotReleased }, metav1.ConditionTrue},
+	} {
+		for _, nodes := range []int{1, 2} {
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, nodeWright(), names(nodes)...)
+				w.pass()
+				w.work(names(nodes)...)
+				if nodes > 1 {
+					w.complete("n02")
+				}
+				w.nodes["n01"].Ignored, w.nodes["n01"].Word = true, ""
+				tc.change(w.nodes["n01"])
+				p := w.pass()
+				c := condition(t, &p, v1alpha1.ConditionReady)
+				if c.Status != tc.want || p.AllComplete && tc.want == metav1.ConditionFalse {
+					t.Errorf("Ready %s for %s (%s), want %s", c.Status, c.Reason, c.Message, tc.want)
+				}
+			})
+		}
 	}
 }
