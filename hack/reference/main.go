@@ -1,6 +1,6 @@
-// Command reference writes the reference pages of kinds and configuration from
-// the comments of their Go types, so that a page cannot say anything else than
-// kubectl explain.
+// Command reference writes the reference pages of kinds, configuration and
+// reasons from the comments of their Go types and constants, so that a page cannot
+// say anything else than kubectl explain.
 //
 //	reference DIR
 //
@@ -68,6 +68,13 @@ func run(root string) error {
 		if err := os.WriteFile(filepath.Join(out, p.file), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("write page: %w", err)
 		}
+	}
+	reasons, err := renderReasons(root)
+	if err != nil {
+		return fmt.Errorf("render %s: %w", reasonsFile, err)
+	}
+	if err := os.WriteFile(filepath.Join(out, reasonsFile), []byte(reasons), 0o644); err != nil {
+		return fmt.Errorf("write page: %w", err)
 	}
 	return nil
 }

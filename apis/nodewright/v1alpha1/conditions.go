@@ -49,7 +49,7 @@ const (
 	// ReasonNodesErroring: a package fails on at least one node.
 	ReasonNodesErroring = "NodesErroring"
 	// ReasonBudgetUsedUp: erroring or cordoned nodes use the whole budget, so that
-	// no further node is started.
+	// no further node is started. Repair them, or raise the budget.
 	ReasonBudgetUsedUp = "BudgetUsedUp"
 	// ReasonNodesBlocked: something outside holds nodes up.
 	ReasonNodesBlocked = "NodesBlocked"
@@ -68,9 +68,11 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonPolicyNotFound: the DeploymentPolicy does not exist.
 	ReasonPolicyNotFound = "PolicyNotFound"
-	// ReasonMalformed: a record on a node cannot be read.
+	// ReasonMalformed: a record on a node cannot be read. Once you know what is on the
+	// host, remove it or ask for a reset.
 	ReasonMalformed = "Malformed"
-	// ReasonNoRoom: annotations of others leave no room on a node for a record.
+	// ReasonNoRoom: annotations of others leave no room on a node for a record. Take
+	// some off it.
 	ReasonNoRoom = "NoRoom"
 	// ReasonTaint: nodes carry a taint.
 	ReasonTaint = "Taint"
