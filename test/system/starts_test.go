@@ -2,7 +2,9 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -47,9 +49,12 @@ var startTrouble = map[string]struct {
 	"jobgone": {env: "SIM_OUTCOME: hang", told: map[string]string{"JobCreatedAgain": "stage apply"}},
 }
 
+// longHead begins the manifest of NodeWright long.
+const longHead = "apiVersion: nodewright.nvidia.com/v1alpha1\nkind: NodeWright\nmetadata: {name: long}\nspec:\n  packages:\n"
+
 func startManifest(version string) string {
 	var out strings.Builder
-	out.WriteString("apiVersion: nodewright.nvidia.com/v1alpha1\nkind: NodeWright\nmetadata: {name: long}\nspec:\n  packages:\n")
+	out.WriteString(longHead)
 	for _, name := range slices.Sorted(maps.Keys(startTrouble)) {
 		fmt.Fprintf(&out, "    %s:\n      version: %s\n      image: nodewright.example/%s\n      env:\n"+
 			"      - {name: SIM_ATTEMPTS, value: \"1\"}\n      - {name: SIM_STAGES, value: apply}\n", name, version, name)
@@ -78,7 +83,7 @@ func TestStarts(t *testing.T) {
 	b.quota(ctx, t, "pods", corev1.ResourcePods)
 	b.apply(ctx, t, startManifest("1.0.0"))
 	b.wantCondition(ctx, t, c, "long", v1alpha1.ConditionErroring, node, "FailedCreate")
-	b.wantEntries(ctx, t, node, "erroring: FailedCreate", func(_ string, e *nodestate.PackageStatus) bool {
+	b.wantEntries(ctx, t, node, maps.Keys(startTrouble), "erroring: FailedCreate", func(_ string, e *nodestate.PackageStatus) bool {
 		return e.State == nodestate.StateErroring && e.Reason == "FailedCreate" && strings.Contains(e.Message, "exceeded quota") && e.Failures == 0
 	})
 	for name := range startTrouble {
@@ -87,7 +92,7 @@ func TestStarts(t *testing.T) {
 	b.deleteQuota(ctx, t, "pods")
 
 	// Then each has its own trouble.
-	b.wantEntries(ctx, t, node, "in its trouble, or over it", func(name string, e *nodestate.PackageStatus) bool {
+	b.wantEntries(ctx, t, node, maps.Keys(startTrouble), "in its trouble, or over it", func(name string, e *nodestate.PackageStatus) bool {
 		want := startTrouble[name].erroring
 		return want == "" && e.Reason != "FailedCreate" || e.State == nodestate.StateErroring && e.Reason == want && e.Failures == 0
 	})
@@ -187,8 +192,17 @@ func (b *bed) letStart(ctx context.Context, t *testing.T) {
 	}
 }
 
+// errNotYet says that the pod is not the one that is waited for.
+var errNotYet = errors.New("it is not the pod that is waited for")
+
 // withPod does something to the pod of a package that has not ended.
 func (b *bed) withPod(ctx context.Context, t *testing.T, pkg string, do func(*corev1.Pod) error) {
+	t.Helper()
+	b.withPodOf(ctx, t, pkg, "", do)
+}
+
+// withPodOf is withPod for one version of the package; empty for any.
+func (b *bed) withPodOf(ctx context.Context, t *testing.T, pkg, version string, do func(*corev1.Pod) error) {
 	t.Helper()
 	b.eventually(ctx, t, func(ctx context.Context) (string, error) {
 		pods, err := b.cs.CoreV1().Pods(operator.Namespace).List(ctx, metav1.ListOptions{})
@@ -197,12 +211,12 @@ func (b *bed) withPod(ctx context.Context, t *testing.T, pkg string, do func(*co
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			if id, err := packagejob.Parse(pod); err != nil || id.Package != pkg || pod.DeletionTimestamp != nil ||
+			if id, err := packagejob.Parse(pod); err != nil || id.Package != pkg || version != "" && id.Version != version || pod.DeletionTimestamp != nil ||
 				pod.Status.Phase != corev1.PodPending || len(pod.Status.InitContainerStatuses) == 0 {
 				continue
 			}
 			err := do(pod)
-			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || errors.Is(err, errNotYet) {
 				continue
 			}
 			return "", err
@@ -211,19 +225,20 @@ func (b *bed) withPod(ctx context.Context, t *testing.T, pkg string, do func(*co
 	})
 }
 
-// wantEntries waits until the entries of all packages of startTrouble are as
-// wanted.
-func (b *bed) wantEntries(ctx context.Context, t *testing.T, node, what string, as func(name string, e *nodestate.PackageStatus) bool) {
+// wantEntries waits until the entries of the packages are as wanted.
+func (b *bed) wantEntries(ctx context.Context, t *testing.T, node string, packages iter.Seq[string], what string,
+	as func(name string, e *nodestate.PackageStatus) bool,
+) {
 	t.Helper()
 	b.eventually(ctx, t, func(ctx context.Context) (string, error) {
 		rec, err := b.record(ctx, node)
 		if err != nil {
 			return "", err
 		}
-		for name := range startTrouble {
+		for name := range packages {
 			e := rec.Packages[nodestate.PackageRef{NodeWright: "long", Package: name}]
 			if !as(name, &e) {
-				return fmt.Sprintf("%s is at %s (%s %s), want it %s", name, place(&e), e.Reason, e.Message, what), nil
+				return fmt.Sprintf("%s is at %s (%s %s) with %d failures, want it %s", name, place(&e), e.Reason, e.Message, e.Failures, what), nil
 			}
 		}
 		return "", nil
