@@ -37,7 +37,14 @@ func TestHeldNodeSaysWhy(t *testing.T) {
 		}, nodestate.SlotBlocked, []string{"NodeWright first", "being deleted"}},
 		"not supported": {func(w *world) { w.nw("nw").Held = "deploymentPolicy is not supported" }, nodestate.SlotBlocked, []string{"deploymentPolicy"}},
 		"paused":        {func(w *world) { w.nw("nw").Paused = true }, nodestate.SlotPaused, []string{"paused"}},
-		"disabled":      {func(w *world) { w.nw("nw").Disabled = true }, nodestate.SlotDisabled, []string{"disabled"}},
+		"ignored while it is deleted": {func(w *world) {
+			w.in.Node.Ignored, w.nw("nw").Deleting, w.pkg("nw", "pa").CanUninstall = true, true, true
+			w.set(nodestate.PackageStatus{
+				Name: "pa", NodeWright: "nw", UID: "nw-uid", Version: "1.0.0", Image: "reg/pa", SpecHash: "s1",
+				Stage: nodestate.StageConfig, State: nodestate.StateComplete, Run: 2, Attempt: 1, Rollout: "r1",
+			})
+		}, ReasonIgnored, []string{"ignored"}},
+		"disabled": {func(w *world) { w.nw("nw").Disabled = true }, nodestate.SlotDisabled, []string{"disabled"}},
 	} {
 		for _, granted := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
@@ -61,7 +68,7 @@ func TestHeldNodeSaysWhy(t *testing.T) {
 					t.Errorf("slot %+v a minute later, want %+v", w.in.Record.Slots["nw"], s)
 				}
 				nw := w.nw("nw")
-				nw.Held, nw.Paused, nw.Disabled = "", false, false
+				nw.Held, nw.Paused, nw.Disabled, nw.Deleting, w.in.Node.Ignored = "", false, false, false, false
 				w.in.NodeWrights = []NodeWright{*nw}
 				w.pass()
 				if got, there := w.in.Record.Slots["nw"]; got.Message != "" || there != granted {
@@ -117,6 +124,21 @@ func TestSlotAfterAHold(t *testing.T) {
 	if s := w.in.Record.Slots["nw"]; s.Message != "" || s.Since != "" {
 		t.Errorf("slot %+v", s)
 	}
+}
+
+// A node that comes back into the rollout does not go on to say that it is out of
+// it.
+func TestSlotAfterTheNodeCameBack(t *testing.T) {
+	w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
+	w.nw("nw").RetryLimit = 0
+	w.pass()
+	w.in.Node.Ignored = true
+	w.fail("nw", "pa", "Error", false)
+	w.pass()
+	w.wantStatus("nw", "", nodestate.SlotReleased, ReasonIgnored)
+	w.in.Node.Ignored = false
+	w.pass()
+	w.wantStatus("nw", nodestate.StatusErroring, nodestate.SlotReleased, ReasonSlotErroring)
 }
 
 // While the kubelet is silent, a node at work says that this is why nothing starts.

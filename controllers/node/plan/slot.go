@@ -91,7 +91,7 @@ func (w *work) isHeld() bool {
 	switch w.hold.reason {
 	case ReasonPaused, ReasonDisabled:
 		return !w.complete()
-	case ReasonBlocked, ReasonUnreachable:
+	case ReasonBlocked, ReasonUnreachable, ReasonIgnored:
 		return w.wants
 	default:
 		return false
@@ -105,6 +105,10 @@ func (w *work) released(reason string) hold {
 	}
 	return hold{reason: reason}
 }
+
+// passing are reasons of a slot that was given back which say nothing any more once
+// they do not hold.
+var passing = []string{ReasonBlocked, ReasonUnreachable, ReasonPaused, ReasonDisabled, ReasonIgnored, ReasonNotSelected}
 
 // standing is what a slot says that was given back. Only the node knows that the
 // same revision needs another slot here: after a change that is not part of the
@@ -120,7 +124,7 @@ func (w *work) standing(complete, erroring bool) hold {
 		return w.hold
 	case was == nodestate.SlotComplete:
 		return hold{reason: nodestate.SlotSuperseded}
-	case !slices.Contains([]string{ReasonBlocked, ReasonUnreachable, ReasonPaused, ReasonDisabled}, was):
+	case !slices.Contains(passing, was):
 		return hold{reason: was}
 	case w.wants || complete:
 		return hold{reason: nodestate.SlotSuperseded}
