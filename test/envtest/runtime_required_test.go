@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
@@ -86,6 +87,20 @@ func awaitTaints(t *testing.T, node string, wanted, unwanted []corev1.Taint) {
 	})
 }
 
+// editTaints changes the taints of a node as kubectl does, which tries again where
+// the operator wrote in between.
+func (b *bed) editTaints(t *testing.T, node string, edit func([]corev1.Taint) []corev1.Taint) {
+	t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		n := liveNode(t, node)
+		n.Spec.Taints = edit(n.Spec.Taints)
+		return b.admin.Update(t.Context(), n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // DR-18: the taints go when the node is complete, not before, and whenever they
 // stand on a complete node.
 func TestTaintsGoWithCompletion(t *testing.T) {
@@ -103,11 +118,7 @@ func TestTaintsGoWithCompletion(t *testing.T) {
 		t.Errorf("status says taint %q", got)
 	}
 	// It is level-triggered: somebody who read before brings it back.
-	n := liveNode(t, name)
-	n.Spec.Taints = append(n.Spec.Taints, ourTaint)
-	if err := b.admin.Update(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
+	b.editTaints(t, name, func(taints []corev1.Taint) []corev1.Taint { return append(taints, ourTaint) })
 	awaitTaints(t, name, []corev1.Taint{userTaint}, []corev1.Taint{ourTaint, kubeletTaint})
 	eventually(t, "both removals are told", func() bool { return b.recorder.count("TaintRemoved") == 2 })
 	b.settle(t)
@@ -137,11 +148,9 @@ func TestTaintOfANewNode(t *testing.T) {
 	name := b.createTainted(t, userTaint)
 	awaitTaints(t, name, []corev1.Taint{userTaint, ourTaint}, nil)
 	// The documented way out.
-	n := liveNode(t, name)
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&ourTaint) })
-	if err := b.admin.Update(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
+	b.editTaints(t, name, func(taints []corev1.Taint) []corev1.Taint {
+		return slices.DeleteFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&ourTaint) })
+	})
 	b.settle(t)
 	b.runJobs(t, name, nw.Name)
 	b.settle(t)
