@@ -193,12 +193,14 @@ func (p *planner) holdStalled(nodeWright string) {
 func (p *planner) interruptDue() bool {
 	for i := range p.order {
 		nw := &p.order[i]
-		if w := newWork(p, nw); w.stopped() || nw.Held != "" || !w.holdsSlot() {
+		w := newWork(p, nw)
+		if w.stopped() || nw.Held != "" || !w.holdsSlot() {
 			continue
 		}
 		for j := range nw.Packages {
-			e := p.in.Record.Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: nw.Packages[j].Name}]
-			if next, more := nextStage(&e); more && next.Interrupts() && e.State == nodestate.StateComplete {
+			// Also an interrupt that failed, and that another attempt is allowed of now:
+			// what it suspends would go on again at once.
+			if w.next(&nw.Packages[j]).stage.Interrupts() {
 				return true
 			}
 		}

@@ -53,6 +53,39 @@ func TestInterruptDespiteAnImageThatCannotBePulled_JB31(t *testing.T) {
 	}
 }
 
+// JB-31: the same holds for an interrupt that failed for good and that a raised retry
+// limit allows another attempt of: the Job sleeps, and does not go on in the next
+// pass.
+func TestAnotherAttemptOfAnInterruptDespiteAnImageThatCannotBePulled_JB31(t *testing.T) {
+	w := newWorld(t, makeNodeWright("nw", makePackage("pa"), makeInterrupting("pb", "service")))
+	w.toInterrupt("nw", "pb")
+	for range 4 {
+		w.fail("nw", "pb", "BackoffLimitExceeded", false)
+		w.pass()
+		w.in.Now = w.in.Now.Add(time.Hour)
+		w.pass()
+	}
+	w.want("nw", "pb", "interrupt/erroring")
+	w.pkg("nw", "pa").Version, w.nw("nw").Revision = "2.0.0", "r2"
+	w.grantSlot("nw")
+	w.pass()
+	w.stall("nw", "pa")
+	w.pass()
+	w.nw("nw").RetryLimit = 5
+	if p := w.pass(); len(p.Hold) != 1 || !w.running("nw", "pa").Suspended {
+		t.Fatalf("holds %+v, want the Job asleep that cannot start", p.Hold)
+	}
+	for range 2 {
+		if p := w.pass(); len(p.Hold) != 0 {
+			t.Fatalf("the Job does not stay asleep: %+v", p.Hold)
+		}
+	}
+	w.running("nw", "pa").Idle = true
+	w.in.Record.PodReports = nil
+	w.pass()
+	w.want("nw", "pb", "interrupt/in_progress")
+}
+
 // A Job of an earlier spec, of a NodeWright that waits for another one, ends: the
 // other one may wait for that Job.
 func TestStaleJobsEndBehindOthers(t *testing.T) {
