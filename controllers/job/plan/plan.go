@@ -89,9 +89,11 @@ func (p *planner) atWork() bool {
 
 // runs tells whether the Job runs a stage on this node.
 func (p *planner) runs(job *batchv1.Job) bool {
+	if _, finished := packagejob.Finished(job); finished {
+		return false
+	}
 	id, err := identify(job)
-	_, finished := packagejob.Finished(job)
-	return err == nil && id.NodeUID == p.in.NodeUID && !finished
+	return err == nil && id.NodeUID == p.in.NodeUID
 }
 
 func (p *planner) add(job *batchv1.Job) {
