@@ -45,11 +45,12 @@ type hold struct {
 	message string
 }
 
-// wait notes what a stage waits for. An attempt that follows a failed one and a
-// pod that does not start yet count less than anything else.
+// wait notes what a stage waits for. An attempt that follows a failed one, a pod
+// that does not start yet and an uninstall that has to come first count less than
+// anything else: what that one waits for in turn is what holds the node up.
 func (w *work) wait(reason, message string) {
 	switch w.waits.reason {
-	case "", nodestate.SlotBackOff, nodestate.SlotPodNotStarting:
+	case "", nodestate.SlotBackOff, nodestate.SlotPodNotStarting, nodestate.SlotNoPath:
 		w.waits = hold{reason, message}
 	}
 }

@@ -63,6 +63,25 @@ func TestUninstallRunsInReverseOrder(t *testing.T) {
 	}
 }
 
+// What the package waits for that is taken off first is what the node waits for: that
+// others come after it must not hide a drain that is blocked.
+func TestUninstallInOrderShowsWhatTheFirstWaitsFor(t *testing.T) {
+	last := makeInterrupting("pb", "service", "pa")
+	last.CanUninstall = true
+	w := newWorld(t, makeNodeWright("nw", makeUninstallable("pa"), last))
+	w.finishAll()
+	w.slow = true
+	w.pods = []Pod{{Name: "apps/web", UID: "u1", Blocked: true, Refused: "pod apps/web waits for PodDisruptionBudget web", RetryAt: w.in.Now.Add(time.Hour)}}
+	w.nw("nw").Revision = "r2"
+	w.uninstall("nw", "pa")
+	w.uninstall("nw", "pb")
+	w.grantSlot("nw")
+	for range 3 {
+		w.pass()
+	}
+	w.wantWait(nodestate.SlotDrainBlocked, "PodDisruptionBudget web")
+}
+
 // UN-01: uninstall runs from any stage.
 func TestUninstallFromAnyStage_UN01(t *testing.T) {
 	for name, arrange := range map[string]func(w *world){
