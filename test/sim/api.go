@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -159,8 +160,12 @@ func (a *api) openPods() []*corev1.Pod             { return a.live.openPods.all(
 func (a *api) nodeWrights() []*v1alpha1.NodeWright { return a.live.nodeWrights.all() }
 
 func (a *api) changeNode(name string, f func(*corev1.Node)) {
-	n := a.node(name).DeepCopy()
+	before := a.node(name)
+	n := before.DeepCopy()
 	f(n)
+	if rec, ok := a.records[before]; ok && maps.Equal(before.Annotations, n.Annotations) {
+		a.records[n] = rec
+	}
 	a.put(kindNode, n)
 }
 

@@ -24,5 +24,7 @@
 // repaired, and everything must become complete; then all NodeWrights are
 // deleted, and nothing of them may be left on nodes.
 //
+// broken_test.go shows of the checks that they can fail.
+//
 // The package must not decide anything that a planner decides.
 package sim

@@ -74,7 +74,7 @@ func (c *checks) unexplainedRest(nw *v1alpha1.NodeWright, node *corev1.Node, rec
 	case !c.toUninstall(nw, rec):
 		return "it is deleted, and entries or a cordon are left"
 	case nw.Paused(), nw.Disabled(), unreachable(node), v1alpha1.NodeIgnored(node.Labels), intolerable(nw, node), c.othersFirst(nw, node, rec),
-		c.erroring(nw, rec), c.usedUp(nw), c.waitsForPods(node, rec, nw.Name), c.waitsForOthers(node, rec, nw.Name):
+		c.erroring(nw, rec), c.waitsForBudget(nw, node, rec), c.waitsForPods(node, rec, nw.Name), c.waitsForOthers(node, rec, nw.Name):
 		return ""
 	default:
 		return "it is deleted, and is not taken off"
@@ -102,8 +102,6 @@ func (c *checks) unexplainedRun(nw *v1alpha1.NodeWright, node *corev1.Node, rec 
 		return ""
 	case !c.erroring(nw, rec):
 		return "something runs, and does not end"
-	case nw.Paused() || nw.Disabled():
-		return "it is paused or disabled, and something runs"
 	default:
 		return ""
 	}
@@ -266,7 +264,7 @@ func (c *checks) dependencyMissing(nw *v1alpha1.NodeWright, rec *nodestate.Recor
 // waitsForBudget tells whether the node needs a share of the budget, and there is
 // none left.
 func (c *checks) waitsForBudget(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) bool {
-	return !c.free(nw, node, rec.Status[nw.Name]) && c.usedUp(nw)
+	return !slotInUse(rec, nw.Name) && !c.free(nw, node, rec.Status[nw.Name]) && c.usedUp(nw)
 }
 
 // usedUp tells whether the ceiling is taken up.
@@ -353,7 +351,7 @@ func (c *checks) nothingLeft() {
 			}
 		}
 	}
-	if len(left) > 0 {
+	if slices.Sort(left); len(left) > 0 {
 		c.w.fail("after the deletion of everything there is left: %s", strings.Join(left, ", "))
 	}
 }

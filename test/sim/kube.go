@@ -139,17 +139,23 @@ func deadlineOf(job *batchv1.Job) (time.Time, bool) {
 // endPods deletes the pods of a suspended Job, whose time begins anew when it
 // goes on.
 func (w *world) endPods(job *batchv1.Job, pods []*corev1.Pod) bool {
-	acted := false
-	for _, pod := range pods {
-		if !podEnded(pod) && pod.DeletionTimestamp == nil {
-			w.log("pod %s of a suspended Job is deleted", pod.Name)
-			w.api.changePod(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now} })
-			acted = true
-		}
-	}
+	acted := w.deletePods(pods)
 	if job.Status.StartTime != nil {
 		w.api.changeJob(job.Name, func(j *batchv1.Job) { j.Status.StartTime = nil })
 		acted = true
+	}
+	return acted
+}
+
+// deletePods begins the end of pods that run, and tells whether there are any.
+func (w *world) deletePods(pods []*corev1.Pod) bool {
+	acted := false
+	for _, pod := range pods {
+		if !podEnded(pod) && pod.DeletionTimestamp == nil {
+			w.log("pod %s is deleted with the end of its Job, or since it is suspended", pod.Name)
+			w.api.changePod(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now} })
+			acted = true
+		}
 	}
 	return acted
 }
@@ -183,6 +189,11 @@ func (w *world) syncUnfinished(job *batchv1.Job, pods []*corev1.Pod) bool {
 	}
 	if at, ok := deadlineOf(job); ok && !w.now.Before(at) {
 		w.log("the deadline of Job %s has passed", job.Name)
+		if w.eager {
+			w.deletePods(pods)
+			w.condition(job, batchv1.JobFailed, batchv1.JobReasonDeadlineExceeded)
+			return true
+		}
 		w.condition(job, batchv1.JobFailureTarget, batchv1.JobReasonDeadlineExceeded)
 		return true
 	}

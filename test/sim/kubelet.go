@@ -24,6 +24,8 @@ func (w *world) actKubelet() bool {
 			w.api.changePod(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: w.now} })
 		case pod.Status.Phase == corev1.PodPending:
 			return w.startPod(pod)
+		case w.slow && w.stormy && w.chance(0.9):
+			return false
 		case pod.Annotations[interruptType] == reboot:
 			w.interruptNode(pod, node)
 		case w.fails(pod):

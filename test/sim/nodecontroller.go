@@ -37,7 +37,7 @@ func (o *operator) reconcileNode(t task) error {
 		return nil
 	}
 	in := o.gatherNode(v)
-	p := plan.Compute(in)
+	p := o.w.opts.planners.node(in)
 	for range len(in.NodeWrights) {
 		if len(p.Look) == 0 {
 			break
@@ -47,12 +47,12 @@ func (o *operator) reconcileNode(t task) error {
 		for _, name := range p.Look {
 			in.Pods[name] = o.lookAt(v.node)
 		}
-		p = plan.Compute(in)
+		p = o.w.opts.planners.node(in)
 	}
 	if len(p.Look) > 0 {
 		o.w.fail("the plan of %s looks at pods again and again", t.key)
 	}
-	if o.w.chance(0.02) && !reflect.DeepEqual(p, plan.Compute(in)) {
+	if o.w.chance(0.02) && !reflect.DeepEqual(p, o.w.opts.planners.node(in)) {
 		o.w.fail("equal inputs gave different plans for node %s", t.key)
 	}
 	if gone, err := o.putTaint(v, &p); err != nil || gone {
@@ -72,6 +72,7 @@ func (o *operator) reconcileNode(t task) error {
 	if err := errors.Join(o.removeTaints(v, &p), o.carryOut(&p), o.evictAll(t.key, &p)); err != nil {
 		return err
 	}
+	o.w.checks.suspended(&in)
 	o.after(t, p.NextCheck)
 	return nil
 }

@@ -62,9 +62,10 @@ func (o *operator) createJob(c *plan.JobCreate) error {
 	job.Spec.Template.Spec.NodeName = c.Identity.Node
 	job.Spec.Template.Spec.Tolerations = nw.Spec.AdditionalTolerations
 	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "package", Image: c.Image}}
-	if there := revision.ConfigMapName(nw.Name, nw.UID, c.Identity.Package, c.ConfigHash); c.Identity.Stage.Uninstalls() && o.w.configMaps[there] == nil {
+	there := revision.ConfigMapName(nw.Name, nw.UID, c.Identity.Package, c.ConfigHash)
+	if c.Identity.Stage.Uninstalls() && c.ConfigHash != "" && o.w.configMaps[there] == nil {
 		// One that was made for an earlier NodeWright of the name is gone: an uninstall
-		// takes that of the spec.
+		// takes that of the spec. A package that was set up without any takes none.
 		c.ConfigHash = revision.ConfigHash(nw.Spec.Packages[c.Identity.Package].ConfigMap)
 	}
 	if c.ConfigHash != "" {

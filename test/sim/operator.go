@@ -172,7 +172,25 @@ func (w *world) runOne() bool {
 	if len(o.queue) == 0 {
 		return false
 	}
-	i := w.rng.IntN(len(o.queue))
+	w.runTask(w.rng.IntN(len(o.queue)))
+	return true
+}
+
+// runBut runs one pass of another controller.
+func (w *world) runBut(controller string) bool {
+	o := w.op
+	o.fire()
+	i := slices.IndexFunc(o.queue, func(t task) bool { return t.controller != controller })
+	if i < 0 {
+		return false
+	}
+	w.runTask(i)
+	return true
+}
+
+// runTask runs a pass that is in the queue.
+func (w *world) runTask(i int) {
+	o := w.op
 	t := o.queue[i]
 	o.queue = slices.Delete(o.queue, i, i+1)
 	delete(o.queued, t)
@@ -192,7 +210,6 @@ func (w *world) runOne() bool {
 		}
 		o.after(t, w.now.Add(retryAfter))
 	}
-	return true
 }
 
 func (o *operator) reconcile(t task) error {

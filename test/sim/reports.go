@@ -24,7 +24,7 @@ func (o *operator) reconcileJobs(t task) error {
 	if v == nil {
 		return o.deleteOrphans(t.key, jobs)
 	}
-	p := jobplan.Compute(&jobplan.Input{
+	p := o.w.opts.planners.job(&jobplan.Input{
 		Now: o.w.now, NodeUID: v.node.UID, Record: v.record, Jobs: jobs,
 		TTL: func(_ string, succeeded bool) time.Duration { return ttlOf(succeeded) },
 	})

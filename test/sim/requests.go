@@ -71,6 +71,19 @@ func (c *checks) requestsAnswered(node *corev1.Node, was, is *nodestate.Record) 
 	return answered
 }
 
+// actedOnce: what a request does is told once for each package, since it is done
+// once.
+func (c *checks) actedOnce(e plan.Event) {
+	if e.Reason != plan.ReasonRequested && e.Reason != plan.ReasonRequestRefused {
+		return
+	}
+	at := fmt.Sprintf("%s on %s", e.Message, c.w.op.basis.node.UID)
+	if c.answered[at] {
+		c.w.fail("a request is carried out again: %s", e.Message)
+	}
+	c.answered[at] = true
+}
+
 // nothingAsked: no request is left on a node that the NodeWright selects.
 func (c *checks) nothingAsked(nw *v1alpha1.NodeWright, node *corev1.Node, rec *nodestate.Record) {
 	for i := range rec.Requests {

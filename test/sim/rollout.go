@@ -52,8 +52,8 @@ func (o *operator) reconcileRollout(t task) error {
 	}
 	o.settleGrants(nw.Name, mem)
 	in := o.gatherRollout(nw, mem)
-	p := plan.Compute(in)
-	if o.w.chance(0.02) && !reflect.DeepEqual(p, plan.Compute(in)) {
+	p := o.w.opts.planners.rollout(in)
+	if o.w.chance(0.02) && !reflect.DeepEqual(p, o.w.opts.planners.rollout(in)) {
 		o.w.fail("equal inputs gave different rollout plans for %s", t.key)
 	}
 	o.w.checks.planned(nw, &in, &p)
@@ -86,6 +86,7 @@ func (o *operator) rollOut(nw *v1alpha1.NodeWright, mem *rolloutMemory, in *plan
 	if !p.RemoveFinalizer {
 		return nil
 	}
+	o.w.checks.letGo(nw)
 	return o.patchNodeWright(nw, "removal of the finalizer", func(n *v1alpha1.NodeWright) {
 		n.Finalizers = slices.DeleteFunc(n.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
 	})

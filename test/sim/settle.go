@@ -72,12 +72,13 @@ func (w *world) settle(phase string) {
 }
 
 // goOn lets one thing happen that needs no time. Mostly the operator is slower than
-// the cluster, which takes fewer passes.
+// the cluster, and waits a little before it looks at a whole rollout: that takes
+// fewer passes.
 func (w *world) goOn() bool {
-	if !w.hasty && w.actKubelet() || !w.hasty && w.syncJob() {
-		return true
+	if w.hasty {
+		return w.deliverOne() || w.runOne() || w.syncJob() || w.actKubelet() || w.endWorkload() || w.comeUp()
 	}
-	return w.deliverOne() || w.runOne() || w.syncJob() || w.actKubelet() || w.endWorkload() || w.comeUp()
+	return w.actKubelet() || w.syncJob() || w.deliverOne() || w.runBut(rolloutController) || w.endWorkload() || w.comeUp() || w.runOne()
 }
 
 // logSlots says what each node waits for.
@@ -109,6 +110,51 @@ func (w *world) nextTime() (time.Time, bool) {
 		}
 	}
 	return next, !next.IsZero()
+}
+
+// someSteps is about how many steps it takes until Jobs run that were waited for.
+const someSteps = 40
+
+// tryAgain lets users allow more attempts of what has failed, and pause for a while
+// what runs then.
+func (w *world) tryAgain() {
+	w.raiseLimits()
+	for range w.rng.IntN(someSteps) {
+		w.goOn()
+	}
+	paused := w.pauseSome()
+	w.settle("paused")
+	w.checks.quiet()
+	for _, name := range paused {
+		w.log("user: %s goes on", name)
+		w.api.changeNodeWright(name, true, func(nw *v1alpha1.NodeWright) { delete(nw.Annotations, v1alpha1.AnnotationPause) })
+	}
+	w.settle("tried again")
+	w.checks.quiet()
+}
+
+// pauseSome pauses what nobody holds, and names it.
+func (w *world) pauseSome() []string {
+	var paused []string
+	for _, nw := range w.api.nodeWrights() {
+		if nw.DeletionTimestamp == nil && !isStopped(nw) {
+			paused = append(paused, nw.Name)
+			w.log("user: %s is paused", nw.Name)
+			w.api.changeNodeWright(nw.Name, true, func(nw *v1alpha1.NodeWright) { nw.Annotations[v1alpha1.AnnotationPause] = "true" })
+		}
+	}
+	return paused
+}
+
+// raiseLimits lets users allow one or two attempts more.
+func (w *world) raiseLimits() {
+	for _, nw := range w.api.nodeWrights() {
+		if nw.DeletionTimestamp == nil {
+			limit := nw.Spec.RetryLimitOr(retryLimit) + int32(1+w.rng.IntN(2))
+			w.api.changeNodeWright(nw.Name, true, func(nw *v1alpha1.NodeWright) { nw.Spec.Retry = &v1alpha1.Retry{Limit: &limit} })
+			w.log("user: the retry limit of %s is %d now", nw.Name, limit)
+		}
+	}
 }
 
 // heal repairs what users and nodes did, and asks for another version of
@@ -159,8 +205,9 @@ func (w *world) heal() {
 					s.Packages[name] = p
 					continue
 				}
-				p.Uninstall = nil
 				p.Image, p.Version = "reg/"+name, fmt.Sprintf("9.%d.0", i)
+				// Then all is deleted, which takes these off.
+				p.Uninstall = &v1alpha1.Uninstall{Enabled: w.chance(0.3) && !w.stuckOutside(nw, name)}
 				s.Packages[name] = p
 			}
 			follow(s)
@@ -176,6 +223,15 @@ func (w *world) lostImage(nw, pkg, version string) bool {
 	return slices.ContainsFunc(w.api.nodes(), func(n *corev1.Node) bool {
 		e, ok := w.api.record(n).Packages[nodestate.PackageRef{NodeWright: nw, Package: pkg}]
 		return ok && e.Image == brokenImage && !nodestate.SameVersion(e.Version, version)
+	})
+}
+
+// stuckOutside tells whether the package has failed on a node that the NodeWright does
+// not select, where no new version of it comes: to take it off fails as well.
+func (w *world) stuckOutside(nw *v1alpha1.NodeWright, pkg string) bool {
+	return slices.ContainsFunc(w.api.nodes(), func(n *corev1.Node) bool {
+		e, ok := w.api.record(n).Packages[nodestate.PackageRef{NodeWright: nw.Name, Package: pkg}]
+		return ok && !w.selects(nw, n) && (e.Image == brokenImage || e.State == nodestate.StateErroring)
 	})
 }
 

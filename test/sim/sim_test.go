@@ -13,13 +13,13 @@ import (
 var (
 	seed      = flag.Uint64("seed", 0, "run this one schedule and print its trace")
 	first     = flag.Uint64("first", 1, "the seed of the first schedule; further ones count up from it")
-	schedules = flag.Uint64("schedules", 6_000, "how many schedules TestSchedules runs, the other tests run a share of it")
+	schedules = flag.Uint64("schedules", 10_000, "how many schedules TestSchedules runs, the other tests run a share of it")
 	steps     = flag.Int("steps", DefaultSteps, "how many steps a schedule has before it is left alone")
 )
 
 func TestMain(m *testing.M) {
 	// Schedules are short, and leave nothing behind: collecting less is faster.
-	debug.SetGCPercent(1000)
+	debug.SetGCPercent(4000)
 	debug.SetMemoryLimit(1 << 30)
 	m.Run()
 }
@@ -30,16 +30,16 @@ func TestSchedules(t *testing.T) { runAll(t, Options{}, *schedules) }
 
 // TestCalmSchedules runs schedules without faults and failures, which must stay
 // within the budget of writes.
-func TestCalmSchedules(t *testing.T) { runAll(t, Options{Calm: true}, *schedules/10) }
+func TestCalmSchedules(t *testing.T) { runAll(t, Options{Calm: true}, *schedules/20) }
 
 // TestDoomedPackage runs schedules with a package that fails wherever it runs,
 // which must not reach more nodes than the budget.
-func TestDoomedPackage(t *testing.T) { runAll(t, Options{Doomed: true}, *schedules/10) }
+func TestDoomedPackage(t *testing.T) { runAll(t, Options{Doomed: true}, *schedules/20) }
 
 // TestManyNodes runs schedules with 200 nodes, and some in which a package fails on
 // all of them. They have more steps, since those fall on so many.
 func TestManyNodes(t *testing.T) {
-	count := max(*schedules/120, 1)
+	count := max(*schedules/250, 1)
 	runAll(t, Options{Nodes: 200, Steps: 4 * *steps}, count)
 	runAll(t, Options{Nodes: 200, Steps: 4 * *steps, Doomed: true}, count/3)
 }

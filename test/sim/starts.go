@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/apis/revision"
 )
 
@@ -24,6 +25,9 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 	if !ok {
 		c.w.fail("%s on %s starts, and is not in the spec", describeEntry(e), node.Name)
 	}
+	if !slotInUse(rec, nw.Name) {
+		c.w.fail("%s on %s starts without a slot", describeEntry(e), node.Name)
+	}
 	if e.Stage.Uninstalls() {
 		c.startedUninstall(node, rec, nw, &pkg, e)
 		return
@@ -37,9 +41,6 @@ func (c *checks) started(node *corev1.Node, rec *nodestate.Record, e, old *nodes
 	c.dependencies(node, rec, nw, &pkg, e)
 	if nw.Spec.Serial {
 		c.serial(node, rec, nw, e)
-	}
-	if !slotInUse(rec, nw.Name) {
-		c.w.fail("%s on %s starts without a slot", describeEntry(e), node.Name)
 	}
 	c.turn(node, rec, nw, e)
 }
@@ -80,9 +81,6 @@ func (c *checks) startedUninstall(node *corev1.Node, rec *nodestate.Record, nw *
 		if _, depends := other.DependsOn[e.Name]; depends && there && name != e.Name && uninstalls(nw, &other) && e.Stage == nodestate.StageUninstall {
 			c.w.fail("%s on %s starts before %s, which depends on it", describeEntry(e), node.Name, name)
 		}
-	}
-	if !slotInUse(rec, nw.Name) {
-		c.w.fail("%s on %s starts without a slot", describeEntry(e), node.Name)
 	}
 }
 
@@ -149,14 +147,18 @@ func (c *checks) serial(node *corev1.Node, rec *nodestate.Record, nw *v1alpha1.N
 			continue
 		}
 		other := rec.Packages[ref]
-		if c.runs[place{node.UID, ref}] > 0 && other.State == nodestate.StateInProgress && c.jobRuns(node.Name, ref) {
+		if c.runs[place{node.UID, ref}] > 0 && other.State == nodestate.StateInProgress && c.jobRuns(node.Name, ref, e.Stage.Interrupts()) {
 			c.w.fail("%s on %s starts beside %s", describeEntry(e), node.Name, describeEntry(&other))
 		}
 	}
 }
 
-func (c *checks) jobRuns(node string, ref nodestate.PackageRef) bool {
-	return slices.ContainsFunc(c.w.api.jobsOn(node), func(job *batchv1.Job) bool { return c.executes(job, node, ref) })
+// jobRuns tells whether a Job of the package is not over. One that sleeps does not
+// hold up an interrupt, and goes on after it.
+func (c *checks) jobRuns(node string, ref nodestate.PackageRef, interrupt bool) bool {
+	return slices.ContainsFunc(c.w.api.jobsOn(node), func(job *batchv1.Job) bool {
+		return c.executes(job, node, ref) && (!interrupt || !packagejob.Asleep(job))
+	})
 }
 
 // matches tells whether the entry is of the package as the spec has it.

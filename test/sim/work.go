@@ -115,6 +115,24 @@ func (c *checks) jobMarked(job *batchv1.Job) {
 	}
 }
 
+// suspended: a pass over a node leaves no Job running whose NodeWright a user
+// holds, but for one that interrupts the node.
+func (c *checks) suspended(in *nodeplan.Input) {
+	for i := range in.Jobs {
+		job := c.w.api.job(in.Jobs[i].Name)
+		if job == nil || in.Jobs[i].Unreadable || in.Jobs[i].State != nodeplan.JobUnfinished || job.DeletionTimestamp != nil {
+			continue
+		}
+		id := &in.Jobs[i].Identity
+		nw := c.w.op.basis.specs[id.NodeWright]
+		if nw == nil || !isStopped(nw) || id.Interrupts() || string(id.NodeUID) != in.Node.UID || packagejob.Suspended(job) ||
+			in.Node.Ignored || !c.w.selects(nw, c.w.op.basis.node) || !c.executes(job, in.Node.Name, id.Ref()) {
+			continue
+		}
+		c.w.fail("%s is paused or disabled, and a pass over %s leaves Job %s running", nw.Name, in.Node.Name, describe(id))
+	}
+}
+
 // granted: no more nodes are worked on, or were left broken, than the ceiling
 // allows. What counts is what stands on the nodes, not what the cache shows.
 func (c *checks) granted(in *rolloutplan.Input, p *rolloutplan.Plan, g *rolloutplan.Grant) {
@@ -257,9 +275,19 @@ func (c *checks) planned(nw *v1alpha1.NodeWright, in *rolloutplan.Input, p *roll
 	}
 }
 
+// letGo: a NodeWright goes only once nothing is on nodes that was to be taken off.
+func (c *checks) letGo(nw *v1alpha1.NodeWright) {
+	for _, node := range c.w.api.nodes() {
+		if c.toUninstall(nw, c.w.api.record(node)) {
+			c.w.fail("%s is let go, and node %s has %s", nw.Name, node.Name, entriesOf(c.w.api.record(node), nw.Name))
+		}
+	}
+}
+
 // told counts an event of the node controller as the write that it is.
 func (c *checks) told(node string, e nodeplan.Event) {
 	c.w.writes++
+	c.actedOnce(e)
 	c.w.log("  event on %s about %s: %s %s", node, e.NodeWright, e.Reason, e.Message)
 }
 

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	jobplan "github.com/nodewright/nodewright/controllers/job/plan"
+	nodeplan "github.com/nodewright/nodewright/controllers/node/plan"
+	rolloutplan "github.com/nodewright/nodewright/controllers/rollout/plan"
 )
 
 // Options of one schedule.
@@ -26,6 +30,27 @@ type Options struct {
 	// the budget has to bound the damage, and no request of a process that was killed
 	// arrives while the next one decides: leases last longer than requests.
 	Doomed bool
+	// planners decide for the operator, default those that it has.
+	planners planners
+}
+
+// planners are what a schedule tries.
+type planners struct {
+	node    func(nodeplan.Input) nodeplan.Plan
+	rollout func(rolloutplan.Input) rolloutplan.Plan
+	job     func(*jobplan.Input) *jobplan.Plan
+}
+
+func (p *planners) fill() {
+	if p.node == nil {
+		p.node = nodeplan.Compute
+	}
+	if p.rollout == nil {
+		p.rollout = rolloutplan.Compute
+	}
+	if p.job == nil {
+		p.job = jobplan.Compute
+	}
 }
 
 // MostNodes is how many nodes a schedule begins with at most, unless Options say
@@ -64,6 +89,11 @@ type world struct {
 	// hasty says that the operator sees all that happens at once when the world is
 	// left alone.
 	hasty bool
+	// eager says that the Job controller is one before Kubernetes 1.31: a Job whose
+	// time is over has failed at once, while its pods still end.
+	eager bool
+	// slow says that most pods take long while others act.
+	slow bool
 	// size is the number of nodes at the beginning, healed says that nothing fails any
 	// more.
 	size   int
@@ -98,6 +128,7 @@ func Run(opts Options) (failure *Failure) {
 	if opts.Steps == 0 {
 		opts.Steps = DefaultSteps
 	}
+	opts.planners.fill()
 	w := newWorld(opts)
 	defer func() {
 		switch v := recover().(type) {
@@ -127,7 +158,7 @@ func newWorld(opts Options) *world {
 }
 
 func (w *world) run() {
-	w.hasty = w.chance(0.2)
+	w.hasty, w.eager, w.slow = w.chance(0.1), w.opts.Seed%5 == 3, w.opts.Seed%3 == 1
 	w.setUp()
 	w.findPlays()
 	w.startOperator()
@@ -139,6 +170,9 @@ func (w *world) run() {
 	w.landAll()
 	w.settle("left alone")
 	w.checks.quiet()
+	if !w.opts.Calm && !w.opts.Doomed && w.chance(0.3) {
+		w.tryAgain()
+	}
 	if w.opts.Calm {
 		w.checks.writeBudget()
 	}
