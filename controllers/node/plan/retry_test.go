@@ -162,3 +162,21 @@ func TestFailureCountsWhateverBecomesOfTheJob(t *testing.T) {
 		})
 	}
 }
+
+// Before Kubernetes 1.31 a Job whose time is over has failed while its pod still
+// ends: the next attempt waits for that pod.
+func TestNextAttemptWaitsForThePodOfTheOneBefore(t *testing.T) {
+	w := newWorld(t, makeNodeWright("nw", makePackage("pa")))
+	w.pass()
+	w.fail("nw", "pa", "DeadlineExceeded", false)
+	w.pass()
+	w.in.Now = w.in.Now.Add(time.Hour)
+	w.in.Executors = []nodestate.PackageRef{{NodeWright: "nw", Package: "pa"}}
+	if p := w.pass(); len(p.Create) != 0 {
+		t.Fatalf("creates %+v beside a pod that has not ended", p.Create)
+	}
+	w.in.Executors = nil
+	if p := w.pass(); len(p.Create) != 1 || p.Create[0].Identity.Attempt != 2 {
+		t.Fatalf("creates %+v, want the second attempt", p.Create)
+	}
+}
