@@ -40,6 +40,11 @@ func brokenRollouts() map[string]broken {
 				}
 			}
 		})},
+		"cordoned nodes do not count": {want: "the ceiling is", planners: rolloutTold(func(in *rolloutInput) {
+			for i := range in.Nodes {
+				in.Nodes[i].Cordoned = false
+			}
+		})},
 		// What the rollout planner is told is wrong, so that only the Jobs show it.
 		"a bad package walks over all nodes": {opts: Options{Doomed: true}, want: "fails wherever it runs, and .* the budget is", planners: nodePlan(
 			func(_ *nodeplan.Input, p *nodeplan.Plan) {

@@ -80,7 +80,9 @@ func (c *checks) nodeWritten(before, after *corev1.Node, owner nodestate.Owner) 
 		if had && samePosition(&old, &e) {
 			continue
 		}
-		c.w.log("  %s: %s", after.Name, describeEntry(&e))
+		if c.w.opts.Trace {
+			c.w.log("  %s: %s", after.Name, describeEntry(&e))
+		}
 		if stood, ok := c.basis.record.Packages[ref]; !had && ok && stood.Run == e.Run {
 			// A user made it unreadable since the pass read it.
 			old, had = stood, true

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,7 +18,7 @@ func (w *world) actKubelet() bool {
 		}
 		switch intolerable := !tolerates(pod, node); {
 		case pod.DeletionTimestamp != nil:
-			return w.terminate(pod)
+			return !w.now.Before(w.endOf(pod)) && w.terminate(pod)
 		case intolerable && pod.Status.Phase == corev1.PodPending:
 			return w.reject(pod)
 		case intolerable:
@@ -52,6 +54,17 @@ func (w *world) fails(pod *corev1.Pod) bool {
 		}
 	}
 	return w.chance(w.flaky)
+}
+
+// slowEnd is longer than the first waits before another attempt.
+const slowEnd = 45 * time.Second
+
+// endOf is when a pod that is deleted may end.
+func (w *world) endOf(pod *corev1.Pod) time.Time {
+	if w.eager {
+		return pod.DeletionTimestamp.Add(slowEnd)
+	}
+	return pod.DeletionTimestamp.Time
 }
 
 // terminate ends a pod that is deleted: mostly the agent says so.

@@ -109,6 +109,11 @@ func (w *world) nextTime() (time.Time, bool) {
 			due(at)
 		}
 	}
+	for _, pod := range w.api.openPods() {
+		if pod.DeletionTimestamp != nil {
+			due(w.endOf(pod))
+		}
+	}
 	return next, !next.IsZero()
 }
 

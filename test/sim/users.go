@@ -30,8 +30,9 @@ func (w *world) edit(what string, f func(*v1alpha1.NodeWright)) bool {
 	}
 	name := pick(w, open).Name
 	w.api.changeNodeWright(name, true, f)
-	nw := w.api.nodeWright(name)
-	w.log("user: %s of %s: %s %v", what, name, describeSpec(&nw.Spec), nw.Annotations)
+	if nw := w.api.nodeWright(name); w.opts.Trace {
+		w.log("user: %s of %s: %s %v", what, name, describeSpec(&nw.Spec), nw.Annotations)
+	}
 	return true
 }
 

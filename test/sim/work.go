@@ -171,7 +171,7 @@ func (c *checks) counts(nw *v1alpha1.NodeWright, n *rolloutplan.Node) (holds, br
 		readRemains(nw, rec, &stands)
 		holds = holds && (stands.Remains || n.Pending)
 	}
-	return holds, erroringAndTold(n, rec, nw.Name)
+	return holds, erroringAndTold(n, rec, nw.Name) || cordonedAndTold(nw, n, rec)
 }
 
 // exempt tells whether the node, as the cache shows it, needs no share of the
@@ -243,6 +243,13 @@ func erroringAndTold(n *rolloutplan.Node, rec *nodestate.Record, nw string) bool
 	}
 	told := n.Word == nodestate.StatusErroring || rec.Slots[nw].Reason == nodeplan.ReasonSlotErroring
 	return told && rec.Status[nw] == nodestate.StatusErroring
+}
+
+// cordonedAndTold: a node that the NodeWright holds cordoned takes no workloads, and
+// counts until it is complete.
+func cordonedAndTold(nw *v1alpha1.NodeWright, n *rolloutplan.Node, rec *nodestate.Record) bool {
+	_, cordoned := rec.Cordons[nw.Name]
+	return cordoned && n.Cordoned && nw.DeletionTimestamp == nil && n.Selected && !n.Ignored && rec.Status[nw.Name] != nodestate.StatusComplete
 }
 
 func one(yes bool) int {

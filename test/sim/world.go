@@ -90,7 +90,7 @@ type world struct {
 	// left alone.
 	hasty bool
 	// eager says that the Job controller is one before Kubernetes 1.31: a Job whose
-	// time is over has failed at once, while its pods still end.
+	// time is over has failed at once, while its pods still end, which takes a while.
 	eager bool
 	// slow says that most pods take long while others act.
 	slow bool

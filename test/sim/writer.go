@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -162,9 +163,16 @@ func replaceOwned(m *map[string]string, want map[string]string, owner nodestate.
 	maps.Copy(*m, want)
 }
 
+// owners of keys, which are few; empty for those that nobody owns.
+var owners sync.Map
+
 func owns(key string, owner nodestate.Owner) bool {
-	o, owned := nodestate.OwnerOf(key)
-	return owned && o == owner
+	known, ok := owners.Load(key)
+	if !ok {
+		o, _ := nodestate.OwnerOf(key)
+		known, _ = owners.LoadOrStore(key, o)
+	}
+	return known == owner
 }
 
 // writer stands for a controllers/apply.Writer.
