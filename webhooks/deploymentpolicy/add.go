@@ -1,8 +1,12 @@
 package deploymentpolicy
 
 import (
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/webhooks/answer"
 )
 
 // PathValidate is the path that the webhook configuration names.
@@ -16,7 +20,11 @@ type Options struct{}
 
 // AddToManager registers the webhook, on every replica.
 func AddToManager(mgr ctrl.Manager, _ Options) error {
-	mgr.GetWebhookServer().Register(PathValidate,
-		counted(admission.WithValidator(mgr.GetScheme(), &validator{live: mgr.GetAPIReader()})))
+	mgr.GetWebhookServer().Register(PathValidate, hook(mgr.GetScheme(), &validator{live: mgr.GetAPIReader()}))
 	return nil
+}
+
+// hook is what the API server asks about DeploymentPolicies.
+func hook(scheme *runtime.Scheme, v *validator) *admission.Webhook {
+	return counted(answer.PastUnreadable(admission.WithValidator(scheme, v), scheme, v1alpha1.KindDeploymentPolicy))
 }

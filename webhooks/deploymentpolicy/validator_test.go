@@ -35,9 +35,9 @@ func ask(t testing.TB, u *users, operation admissionv1.Operation, object, old st
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: operation}}
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Name: "gradual", Operation: operation}}
 	req.Object.Raw, req.OldObject.Raw = []byte(object), []byte(old)
-	return counted(admission.WithValidator(scheme, &validator{live: u})).Handle(t.Context(), req)
+	return hook(scheme, &validator{live: u}).Handle(t.Context(), req)
 }
 
 func policy(count string) string {
@@ -69,7 +69,13 @@ func TestValidator(t *testing.T) {
 		"delete, others are named": {users: users{items: []v1alpha1.NodeWright{user("a", "other", nil), user("b", "", nil)}}, operation: admissionv1.Delete, old: policy("1")},
 		"delete while it is named": {users: users{items: []v1alpha1.NodeWright{user("b", "gradual", nil), user("a", "gradual", nil)}}, operation: admissionv1.Delete, old: policy("1"), want: "NodeWright a, b"},
 		"delete, its user goes":    {users: users{items: []v1alpha1.NodeWright{user("b", "gradual", going)}}, operation: admissionv1.Delete, old: policy("1")},
-		"delete, users unknown":    {users: users{err: errors.New("away")}, operation: admissionv1.Delete, old: policy("1"), want: "away"},
+		// An earlier schema admitted it.
+		"mend what cannot be read":       {operation: admissionv1.Update, object: policy("1"), old: policy("3000000000")},
+		"mend it wrongly":                {operation: admissionv1.Update, object: policy("0"), old: policy("3000000000"), want: "spec.default.budget.count"},
+		"go on with what cannot be read": {operation: admissionv1.Update, object: policy("3000000001"), old: policy("3000000000"), want: "correct the field"},
+		"delete what cannot be read":     {operation: admissionv1.Delete, old: policy("3000000000")},
+		"delete it while it is named":    {users: users{items: []v1alpha1.NodeWright{user("a", "gradual", nil)}}, operation: admissionv1.Delete, old: policy("3000000000"), want: "NodeWright a"},
+		"delete, users unknown":          {users: users{err: errors.New("away")}, operation: admissionv1.Delete, old: policy("1"), want: "away"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/validation"
+	"github.com/nodewright/nodewright/webhooks/answer"
 )
 
 // The paths that the webhook configurations name.
@@ -40,8 +42,13 @@ func AddToManager(mgr ctrl.Manager, opts Options) error {
 	}
 	server := mgr.GetWebhookServer()
 	server.Register(PathDefault, counted(webhookDefault, &webhook.Admission{Handler: &defaulter{}}))
-	server.Register(PathValidate, counted(webhookValidate, admission.WithValidator(mgr.GetScheme(), &validator{
+	server.Register(PathValidate, hook(mgr.GetScheme(), &validator{
 		nodes: mgr.GetCache(), policies: mgr.GetCache(), live: mgr.GetAPIReader(), rules: opts.Rules,
-	})))
+	}))
 	return nil
+}
+
+// hook is what the API server asks about NodeWrights.
+func hook(scheme *runtime.Scheme, v *validator) *admission.Webhook {
+	return counted(webhookValidate, answer.PastUnreadable(admission.WithValidator(scheme, v), scheme, v1alpha1.KindNodeWright))
 }
