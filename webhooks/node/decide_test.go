@@ -23,6 +23,8 @@ type write struct {
 	admitted reason
 	// says are parts of the refusal, or of the warnings.
 	says []string
+	// never is what they do not say; empty is nothing.
+	never string
 }
 
 func (w write) check(t *testing.T) {
@@ -45,6 +47,9 @@ func (w write) check(t *testing.T) {
 	}
 	if len(v.problems) == 0 && v.reason != w.admitted {
 		t.Errorf("admitted as %q, want %q", v.reason, w.admitted)
+	}
+	if w.never != "" && strings.Contains(text, w.never) {
+		t.Errorf("%q says %q", text, w.never)
 	}
 	for _, part := range w.says {
 		if !strings.Contains(text, part) {
@@ -85,7 +90,7 @@ func TestStrangers_WH05(t *testing.T) {
 		"counts on":                           byAlice(at.with(seqNode, "6"), reasonForeign, seqNode),
 		"grants a slot":                       byAlice(at.with(batchKey, `{"batch":1,"id":"4","nodewright":"tuning","order":0,"rollout":"r"}`), reasonForeign, batchKey, ownerRoll),
 		"says that a blob was given up":       byAlice(at.with(legacyKey, "pruned"), reasonForeign, legacyKey, ownerMigr),
-		"becomes a holder by apply":           byAlice(at.held(owner("gitops", stateKey)), reasonHolder, stateKey, ownerNode, "gitops (Apply)", "leave it out"),
+		"becomes a holder by apply":           byAlice(at.held(owner("gitops", stateKey)), reasonHolder, stateKey, ownerNode, "gitops (Apply)", "leave it out", requestKey),
 		"holds a key of his own by apply":     fine(at.held(owner("gitops", "example.com/note", noteKey))),
 		"changes a record by apply":           byAlice(at.with(stateKey, stateForged).held(owner("gitops", stateKey)), reasonForeign, stateKey),
 		"becomes a holder of the label":       byAlice(at.held(holder{name: "gitops", operation: applied, labels: []string{statusKey}}), reasonHolder, "label "+statusKey),
@@ -97,7 +102,11 @@ func TestStrangers_WH05(t *testing.T) {
 		"lets the operator hold a note":       byAlice(at.held(claim(`"f:metadata":{"f:labels":{"f:example.com/zone":{}}}`)), reasonSeized, ownerNode),
 		"lets the operator hold less":         fine(at.held(claim(`"f:metadata":{"f:annotations":{"f:` + stateKey + `":{}}}`))),
 		"cannot be read":                      byAlice(at.held(holder{name: "odd", operation: updated, raw: `{"f:metadata":{"f:annotations":{"f:` + stateKey}), reasonUnreadable, "odd (Update)", "managedFields"),
-		"holds several keys":                  byAlice(at.held(owner("gitops", stateKey, statusKey, seqNode, batchKey, seqRollout)), reasonHolder, "and 2 more"),
+		"holds a key under our name, and lets us hold taints": {old: at, user: "alice", manager: "kubectl-annotate",
+			now:  at.held(holder{name: ownerNode, operation: updated, annotations: []string{stateKey}}).held(claim(`"f:spec":{"f:taints":{}}`)),
+			want: []reason{reasonSeized, reasonHolder}},
+		"changes annotation and label": byAlice(at.with(statusKey, "complete").labelled(statusKey, "complete"), reasonForeign, "it; label "+statusKey),
+		"holds several keys":           byAlice(at.held(owner("gitops", stateKey, statusKey, seqNode, batchKey, seqRollout)), reasonHolder, "and 2 more"),
 	}
 	for name, tc := range cases {
 		t.Run(name, tc.check)
@@ -205,6 +214,7 @@ func TestNumbers(t *testing.T) {
 		"release that leaves a key":                   {at, released.with(stateKey, stateValue).held(owner(ownerNode, stateKey)), reasonLate, nil},
 		"release that changes a key":                  {at, released.with(stateKey, stateForged), reasonLate, nil},
 		"release that stays a holder":                 {at, released.held(ours), reasonLate, nil},
+		"release that holds a label only":             {at, released.held(holder{name: ownerNode, operation: applied, labels: []string{statusKey}}), reasonLate, nil},
 		"release of one key":                          {at, at.with(stateKey, goneMark), reasonLate, nil},
 		"release where a key is shared":               {shared, first, "", nil},
 		"covering after a release":                    {first, covered, "", nil},
@@ -285,9 +295,11 @@ func TestBlob(t *testing.T) {
 func TestCreations(t *testing.T) {
 	plain := node{annotations: pairs("example.com/note", "x", noteKey, "x"), labels: pairs(nodestate.Prefix+"ignore", "true")}
 	cases := map[string]write{
-		"nothing of ours":        {now: plain, user: "system:node:n1", admitted: reasonUnrelated},
-		"nothing at all":         {user: "system:node:n1", admitted: reasonUnrelated},
-		"WH-06 a record":         {now: plain.with(stateKey, stateForged), user: "system:node:n1", want: []reason{reasonCreated}, says: []string{stateKey, ownerNode, "system:node:n1"}},
+		"nothing of ours": {now: plain, user: "system:node:n1", admitted: reasonUnrelated},
+		"nothing at all":  {user: "system:node:n1", admitted: reasonUnrelated},
+		"WH-06 a record":  {now: plain.with(stateKey, stateForged), user: "system:node:n1", want: []reason{reasonCreated}, says: []string{stateKey, ownerNode, "system:node:n1"}},
+		"WH-06 nothing runs there that could run again": {now: plain.with(stateKey, stateForged), user: "alice", want: []reason{reasonCreated}, says: []string{"create it without"},
+			never: "kubectl"},
 		"WH-06 a label":          {now: plain.labelled(statusKey, "complete"), user: "system:node:n1", want: []reason{reasonCreated}, says: []string{"label " + statusKey}},
 		"by the operator":        {now: plain.with(stateKey, stateForged, seqNode, "1"), user: operatorUser, manager: ownerNode, want: []reason{reasonCreated}},
 		"with a request":         {now: plain.with(requestKey, `{"action":"rerun","id":"1"}`), user: "alice", admitted: reasonUnrelated},

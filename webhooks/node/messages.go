@@ -112,11 +112,12 @@ func (q *question) refusal(problems []problem) string {
 	return strings.Join(parts, "; ")
 }
 
-// remedy is the command that does what the write was probably meant to do.
+// remedy is the command that does what the write was probably meant to do. A new
+// node has nothing yet that could run again.
 func (q *question) remedy(problems []problem) string {
 	for i := range problems {
 		p := &problems[i]
-		if p.reason != reasonForeign && p.reason != reasonCreated && p.reason != reasonHolder {
+		if p.reason != reasonForeign && p.reason != reasonHolder {
 			continue
 		}
 		switch p.key.Kind {

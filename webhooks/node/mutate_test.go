@@ -101,6 +101,8 @@ func TestMutator(t *testing.T) {
 				n.Spec.NodeSelectors.MatchLabels = map[string]string{statusKey: "complete"}
 			})}},
 		"WH-06 made-up applies":           {object: claimed(ownerNode, "kubelet", ownerRoll), want: claimed("kubelet"), says: "managedFields of the operator"},
+		"an update of ours":               {object: strings.ReplaceAll(claimed(ownerNode), "Apply", "Update"), want: strings.ReplaceAll(claimed(ownerNode), "Apply", "Update")},
+		"an apply of the status":          {object: strings.Replace(claimed(ownerNode), `"operation"`, `"subresource":"status","operation"`, 1), want: strings.Replace(claimed(ownerNode), `"operation"`, `"subresource":"status","operation"`, 1)},
 		"applies of others":               {object: claimed("kubelet", "gitops"), want: claimed("kubelet", "gitops")},
 		"applies of who breaks the glass": {object: claimed(ownerNode), user: "bob", want: claimed(ownerNode)},
 		"keys of the operator itself":     {object: made, user: operatorUser, want: clean, says: stateKey},
@@ -117,7 +119,7 @@ func TestMutator(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			m := &mutator{
-				operator: operatorUser, reviewer: &reviews{may: []string{"bob"}, err: tc.askErr},
+				operator: operatorUser, reviewer: &reviews{may: []string{"bob", operatorUser}, err: tc.askErr},
 				reader: &shelf{items: tc.all, err: tc.listErr}, taint: &taint, obstacle: none,
 			}
 			if tc.askErr != nil {

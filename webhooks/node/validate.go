@@ -32,8 +32,9 @@ type validator struct {
 // Handle decides about one request. It has no side effects, so a dry run is
 // decided as the write itself.
 func (v *validator) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
-		return admission.Allowed("") // nothing else changes a key
+	// These change no key. An operation that nobody knows is judged as an update.
+	if req.Operation == admissionv1.Delete || req.Operation == admissionv1.Connect {
+		return admission.Allowed("")
 	}
 	q, err := v.question(&req)
 	if err != nil {

@@ -24,6 +24,8 @@ func TestValidator(t *testing.T) {
 		wantAsked     int
 		wantCount     [2]string
 		says, audits  string
+		// never is what is not said; empty is nothing.
+		never string
 	}{
 		"nothing of ours": {now: at.with("example.com/note", "y"), user: "alice", wantCode: http.StatusOK, wantCount: [2]string{decisionAdmitted, string(reasonUnrelated)}},
 		"ours":            {now: forged.with(seqNode, "6"), user: operatorUser, manager: ownerNode, wantCode: http.StatusOK, wantCount: [2]string{decisionAdmitted, string(reasonOwn)}},
@@ -35,6 +37,12 @@ func TestValidator(t *testing.T) {
 			wantCount: [2]string{decisionOverridden, string(reasonForeign)}, says: "override: annotation " + stateKey, audits: stateKey},
 		"break-glass with a value that cannot be read": {now: at.with(stateKey, "{"), user: "bob", wantCode: http.StatusOK, wantAsked: 1,
 			wantCount: [2]string{decisionOverridden, string(reasonForeign)}, says: "its value cannot be read"},
+		"break-glass with a new value that cannot be read": {now: at.with(cordonKey, "{"), user: "bob", wantCode: http.StatusOK, wantAsked: 1,
+			wantCount: [2]string{decisionOverridden, string(reasonForeign)}, says: "its value cannot be read"},
+		"break-glass that removes": {now: at.with(stateKey, goneMark), user: "bob", wantCode: http.StatusOK, wantAsked: 1,
+			wantCount: [2]string{decisionOverridden, string(reasonForeign)}, says: "remove", never: "cannot be read"},
+		"break-glass of four keys": {now: at.with(stateKey, goneMark, statusKey, goneMark, seqNode, goneMark, batchKey, goneMark), user: "bob",
+			wantCode: http.StatusOK, wantAsked: 1, wantCount: [2]string{decisionOverridden, string(reasonForeign)}, says: "and 1 more: annotation " + statusKey},
 		"break-glass of many keys": {now: node{}, user: "bob", wantCode: http.StatusOK, wantAsked: 1,
 			wantCount: [2]string{decisionOverridden, string(reasonForeign)}, says: "3 more", audits: "label " + statusKey},
 		"break-glass on trial": {now: forged, user: "bob", wantCode: http.StatusOK, wantAsked: 1, edit: func(r *admission.Request) { r.DryRun = ptr.To(true) },
@@ -50,6 +58,8 @@ func TestValidator(t *testing.T) {
 			r.Operation = admissionv1.Delete
 			r.Object.Raw = nil
 		}},
+		"an operation that nobody knows": {now: forged, user: "alice", wantCode: http.StatusForbidden, wantAsked: 1, edit: func(r *admission.Request) { r.Operation = "" },
+			wantCount: [2]string{decisionRefused, string(reasonForeign)}},
 		"no object": {user: "alice", wantCode: http.StatusBadRequest, edit: func(r *admission.Request) { r.Object.Raw = nil },
 			wantCount: [2]string{decisionFailed, string(reasonRequest)}, says: "read the object"},
 		"no old object": {user: "alice", wantCode: http.StatusBadRequest, edit: func(r *admission.Request) { r.OldObject.Raw = nil },
@@ -88,8 +98,8 @@ func TestValidator(t *testing.T) {
 			if who.asked != tc.wantAsked {
 				t.Errorf("asked %d times who may break the glass, want %d", who.asked, tc.wantAsked)
 			}
-			if text := response.Result.Message + strings.Join(response.Warnings, "\n"); !strings.Contains(text, tc.says) {
-				t.Errorf("%q does not say %q", text, tc.says)
+			if text := response.Result.Message + strings.Join(response.Warnings, "\n"); !strings.Contains(text, tc.says) || tc.never != "" && strings.Contains(text, tc.never) {
+				t.Errorf("%q does not say %q, or says %q", text, tc.says, tc.never)
 			}
 			if note := response.AuditAnnotations["override"] + response.AuditAnnotations["refused"]; !strings.Contains(note, tc.audits) {
 				t.Errorf("the audit annotations %v do not say %q", response.AuditAnnotations, tc.audits)
@@ -115,13 +125,15 @@ func TestMessagesAreBounded(t *testing.T) {
 	for i, value := range many {
 		list = append(list, stateKey+string(rune('a'+i%26))+string(rune('a'+i/26)), value)
 	}
-	v := &validator{operator: operatorUser, reviewer: &reviews{}}
-	req := request(t, &at, at.with(list...), strings.Repeat("u", 10_000), strings.Repeat("m", 128))
-	response := v.Handle(context.Background(), req)
-	if n := len(response.Result.Message); response.Allowed || n > 4000 {
-		t.Errorf("a message of %d bytes: %.200s", n, response.Result.Message)
-	}
-	if n := len(response.AuditAnnotations["refused"]); n > maxNote {
-		t.Errorf("a note of %d bytes", n)
+	long := strings.Repeat("u", 10_000)
+	for _, may := range [][]string{nil, {long}} {
+		v := &validator{operator: operatorUser, reviewer: &reviews{may: may}}
+		response := v.Handle(context.Background(), request(t, &at, at.with(list...), long, strings.Repeat("m", 10_000)))
+		if text := response.Result.Message + strings.Join(response.Warnings, "\n"); response.Allowed != (may != nil) || len(text) > 4000 {
+			t.Errorf("allowed: %t, a message of %d bytes: %.200s", response.Allowed, len(text), text)
+		}
+		if n := len(response.AuditAnnotations["refused"] + response.AuditAnnotations["override"]); n > maxNote || n < maxNote/2 {
+			t.Errorf("a note of %d bytes", n)
+		}
 	}
 }
