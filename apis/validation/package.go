@@ -20,8 +20,9 @@ const maxConfigMap = 1 << 20
 
 var (
 	packageVersion = regexp.MustCompile(`^v?[0-9]+([.][0-9]+){0,2}(-[0-9A-Za-z.-]+)?([+][0-9A-Za-z.-]+)?$`)
-	// unitName is what systemctl takes for a unit and not for an option.
-	unitName = regexp.MustCompile(`^[^-\s][^\s]*$`)
+	// unitName is what agents take for a unit: others would fail on a node that is
+	// cordoned and drained already.
+	unitName = regexp.MustCompile(`^[A-Za-z0-9_@:.\\][A-Za-z0-9_@:.\\-]{0,254}$`)
 )
 
 // packageErrors checks one package under its key.
@@ -103,7 +104,7 @@ func interrupt(path *field.Path, i *v1alpha1.Interrupt) field.ErrorList {
 	}
 	for n, service := range i.Services {
 		if !unitName.MatchString(service) {
-			errs = append(errs, field.Invalid(path.Child("services").Index(n), service, "must be the name of a systemd unit, as containerd.service: no spaces, no dash at the beginning"))
+			errs = append(errs, field.Invalid(path.Child("services").Index(n), service, "must be the name of a systemd unit, as containerd.service: letters, digits and any of _@:.\\-, at most 255, no dash at the beginning"))
 		}
 	}
 	return errs
