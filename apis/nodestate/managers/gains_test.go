@@ -19,6 +19,11 @@ var ours = Protected{Prefix: prefix, Has: func(key string) bool { return !string
 
 func annotated(keys ...string) string { return fields(keys, nil, false) }
 
+func inV2(e metav1.ManagedFieldsEntry) metav1.ManagedFieldsEntry {
+	e.APIVersion = "v2"
+	return e
+}
+
 func later(e metav1.ManagedFieldsEntry) metav1.ManagedFieldsEntry {
 	now := metav1.Now()
 	e.Time = &now
@@ -34,6 +39,8 @@ func TestGains(t *testing.T) {
 	broken := entry("odd", update, "", `{"f:metadata":{"f:annotations":{"f:`+stateKey)
 	v2 := node
 	v2.FieldsType = "FieldsV2"
+	other := entry("odd", apply, "", annotated("example.com/x"))
+	other.FieldsType = "FieldsV2"
 	cases := map[string]struct {
 		before, after entries
 		want          []Gain
@@ -100,6 +107,17 @@ func TestGains(t *testing.T) {
 			want: []Gain{gain(gitops, Annotation(stateKey))}, wantErr: "odd (Update)"},
 		"an entry that could not be read before": {before: entries{node, broken}, after: entries{later(node), broken}},
 		"an entry of another form":               {after: entries{v2}, wantErr: "FieldsV1"},
+		"an entry of another form without keys":  {after: entries{other}, wantErr: "FieldsV1"},
+		"an entry that takes another form":       {before: entries{node}, after: entries{v2}, wantErr: "FieldsV1"},
+		"an update under another name, with fields of its own": {
+			before: entries{edit}, after: entries{entry("a", update, "", `{"f:metadata":{"f:annotations":{"f:`+stateKey+`":{".":{},"f:x":{}}}}}`)},
+		},
+		"an update in the place of what is neither": {before: entries{entry("odd", "Other", "", annotated(stateKey))}, after: entries{edit},
+			want: []Gain{gain(edit, Annotation(stateKey))}},
+		"an apply in two API versions": {before: entries{node}, after: entries{node, gitops, inV2(gitops)}, want: []Gain{gain(gitops, Annotation(stateKey))}},
+		"an apply that stood, beside one that could not be read": {
+			before: entries{entry("gitops", apply, "", `{"f:`), inV2(gitops)}, after: entries{entry("gitops", apply, "", annotated(stateKey, "example.com/x"))},
+		},
 		"an entry without keys that cannot be read": {after: entries{
 			entry("odd", update, "", `{"f:spec":`)}},
 		"reset": {before: entries{node, edit}, after: entries{{}}},

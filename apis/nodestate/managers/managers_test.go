@@ -92,7 +92,8 @@ func TestOwned(t *testing.T) {
 		"entry without fields": {
 			entries: []metav1.ManagedFieldsEntry{{Manager: "nodewright-node", Operation: apply}},
 		},
-		"reset": {entries: []metav1.ManagedFieldsEntry{{}}},
+		"empty fields": {entries: []metav1.ManagedFieldsEntry{entry("nodewright-node", apply, "", "")}},
+		"reset":        {entries: []metav1.ManagedFieldsEntry{{}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
