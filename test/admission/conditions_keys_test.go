@@ -88,16 +88,21 @@ func TestMatchConditionsKnowTheOwners(t *testing.T) {
 	}
 }
 
-// Keys of users pass, however close they come to ours.
-func TestMatchConditionsLetUsersKeysPass(t *testing.T) {
-	c := compile(t, 37)
-	for _, k := range []string{
+// keysOfUsers come close to ours, and belong to users.
+func keysOfUsers() []string {
+	return []string{
 		nodestate.NewKey(nodestate.KindRequest, nodeWright).String(),
 		nodestate.NewPackageKey(nodestate.KindPackageRequest, nodeWright, pkg).String(),
 		nodestate.Prefix + "ignore", nodestate.Prefix + "note", nodestate.Prefix + "nodeState", nodestate.Prefix + "seq_mine",
 		nodestate.Prefix + "seq_nodes", nodestate.Prefix + "my_status_x", "nodewright.nvidia.com", "nodeState_a_b",
 		"xnodewright.nvidia.com/nodeState_a_b", nodestate.LegacyPrefix + "nodeState_a", "example.com/status_a",
-	} {
+	}
+}
+
+// Keys of users pass, however close they come to ours.
+func TestMatchConditionsLetUsersKeysPass(t *testing.T) {
+	c := compile(t, 37)
+	for _, k := range keysOfUsers() {
 		if owner, owned := nodestate.OwnerOf(k); owned {
 			t.Fatalf("%s belongs to %s", k, owner)
 		}

@@ -57,16 +57,19 @@ func compile(t testing.TB, minor uint) *conditions {
 }
 
 // evaluate says whether the request is sent, what that cost, and how an
-// expression failed.
+// expression failed. Without an old node it is a creation.
 func (c *conditions) evaluate(t testing.TB, old, now *corev1.Node, who, manager string) (sent bool, cost int64, err error) {
 	t.Helper()
 	gvk, gvr := corev1.SchemeGroupVersion.WithKind("Node"), corev1.SchemeGroupVersion.WithResource("nodes")
-	attributes := admission.NewAttributesRecord(now, old, gvk, "", now.Name, gvr, "", admission.Update,
-		&metav1.UpdateOptions{FieldManager: manager}, false, &user.DefaultInfo{Name: who})
-	versioned := &admission.VersionedAttributes{
-		Attributes: attributes, VersionedKind: gvk,
-		VersionedObject: admission.NewLazyObject(now), VersionedOldObject: admission.NewLazyObject(old),
+	attributes := admission.NewAttributesRecord(now, nil, gvk, "", now.Name, gvr, "", admission.Create,
+		&metav1.CreateOptions{FieldManager: manager}, false, &user.DefaultInfo{Name: who})
+	versioned := &admission.VersionedAttributes{VersionedKind: gvk, VersionedObject: admission.NewLazyObject(now)}
+	if old != nil {
+		attributes = admission.NewAttributesRecord(now, old, gvk, "", now.Name, gvr, "", admission.Update,
+			&metav1.UpdateOptions{FieldManager: manager}, false, &user.DefaultInfo{Name: who})
+		versioned.VersionedOldObject = admission.NewLazyObject(old)
 	}
+	versioned.Attributes = attributes
 	review := admissioncel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(gvr), metav1.GroupVersionKind(gvk))
 	results, left, err := c.evaluator.ForInput(t.Context(), versioned, review, admissioncel.OptionalVariableBindings{}, nil,
 		celconfig.RuntimeCELCostBudgetMatchConditions)

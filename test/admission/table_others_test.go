@@ -21,6 +21,9 @@ func strangerRows() map[string]row {
 		}
 	}
 	value := forged(stateKey)
+	made := holding(stateKey, "gitops")
+	made.Time = nil
+	madeUp := text(made)
 	for name, r := range map[string]row{
 		"WH-05 stranger completes a package": {verbs: everyVerb, change: annotate(stateKey, value)},
 		"stranger sets the label":            {verbs: everyVerb, change: label(statusKey, "complete")},
@@ -45,6 +48,9 @@ func strangerRows() map[string]row {
 		"stranger applies the label that stands": {verbs: applies, change: label(statusKey, string(nodestate.StatusInProgress))},
 		"stranger makes himself a holder":        {verbs: []verb{put}, only: "nodes", change: holder("gitops", metav1.ManagedFieldsOperationApply)},
 		"stranger makes a holder up":             {verbs: []verb{put}, only: "nodes", change: holder("manager", metav1.ManagedFieldsOperationUpdate)},
+		"stranger makes a holder up by patch":    {verbs: []verb{jsonPatch}, only: "nodes", change: change{raw: `[{"op":"add","path":"/metadata/managedFields/-","value":` + madeUp + `}]`}},
+		"stranger makes him the only one":        {verbs: []verb{merge}, only: "nodes", change: change{raw: `{"metadata":{"managedFields":[` + madeUp + `]}}`}},
+		"stranger applies a record on trial":     {verbs: []verb{force}, dryRun: true, change: annotate(stateKey, value)},
 		// A name that the API server gives where nobody was noted.
 		"stranger makes the holder up that the API server makes up": {verbs: []verb{put}, only: "nodes",
 			change: holder("before-first-apply", metav1.ManagedFieldsOperationUpdate)},
@@ -115,6 +121,7 @@ func bystanderRows() map[string]row {
 		"cordon":                     {verbs: everyVerb, only: "nodes", change: change{spec: `{"unschedulable":true}`}},
 		"taint":                      {verbs: []verb{merge, strategic, jsonPatch, put}, only: "nodes", change: change{spec: `{"taints":[{"key":"a","effect":"NoSchedule"}]}`}},
 		"provider ID":                {verbs: []verb{merge, strategic, jsonPatch, put}, only: "nodes", change: change{spec: `{"providerID":"cloud://1"}`}},
+		"finalizer":                  {verbs: []verb{merge, strategic}, only: "nodes", change: change{raw: `{"metadata":{"finalizers":["example.com/a"]}}`}},
 		"write that changes nothing": {verbs: []verb{put}, change: change{}},
 	} {
 		r.who, r.want = is(alice), passes
