@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strings"
+	"testing"
 
 	"github.com/nodewright/nodewright/hack/images/oci"
 	"github.com/nodewright/nodewright/test/e2e/realnode"
@@ -32,6 +34,18 @@ func (i *images) archives() []string {
 		out = append(out, image.Path)
 	}
 	return out
+}
+
+// named is the image of a package by the end of its name.
+func (i *images) named(t *testing.T, name string) *oci.Image {
+	t.Helper()
+	for _, image := range i.packages {
+		if strings.HasSuffix(image.Name, "/"+name) {
+			return image
+		}
+	}
+	t.Fatalf("there is no image %s", name)
+	return nil
 }
 
 // testPackages are packages by name, and their versions: all do what

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodewright/nodewright/apis/nodestate"
+)
+
+// alone is a NodeWright with one package, on the second node.
+func alone(name, more string) string {
+	return `apiVersion: nodewright.nvidia.com/v1alpha1
+kind: NodeWright
+metadata:
+  name: ` + name + `
+spec:
+  nodeSelectors: {matchLabels: {kubernetes.io/hostname: ` + second + `}}
+  packages:
+    alpha:
+      version: 1.0.0
+      image: registry.invalid/e2e/alpha
+` + more
+}
+
+// A container that cannot be made shows with the kubelet's words. JB-02.
+func TestMissingSecret_JB02(t *testing.T) {
+	fresh(t)
+	install(t, "unmade", alone("unmade", `      env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: nowhere, key: token}}}]
+`))
+	e := wantEntry(t, second, "unmade", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
+		return e.State == nodestate.StateErroring
+	})
+	if e.Reason != "CreateContainerConfigError" || !strings.Contains(e.Message, "nowhere") || e.Failures != 0 {
+		t.Errorf("the record is %+v", e)
+	}
+	apply(t, alone("unmade", ""))
+	wantReady(t, "unmade")
+	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
+}
+
+// A pod that the kubelet does not admit ran nothing: no failure is counted, and
+// the record says what the kubelet said. JB-07.
+func TestRefusedByTheKubelet_JB07(t *testing.T) {
+	fresh(t)
+	install(t, "refused", alone("refused", `      resources: {cpuRequest: "100", cpuLimit: "100", memoryRequest: 64Mi, memoryLimit: 64Mi}
+`))
+	wantEvent(t, "refused", "AttemptReplaced", second, "OutOfcpu")
+	e := wantEntry(t, second, "refused", "alpha", "waiting for another attempt", func(e *nodestate.PackageStatus) bool {
+		return e.Attempt > 1
+	})
+	if e.State == nodestate.StateErroring || e.Failures != 0 {
+		t.Errorf("the record is %+v", e)
+	}
+	apply(t, alone("refused", ""))
+	wantReady(t, "refused")
+	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
+}
+
+// A digest pins the image: the kubelet runs that one and says so, and the record
+// has it. SE-07.
+func TestPinnedImage_SE07(t *testing.T) {
+	fresh(t)
+	digest := bed.images.named(t, "alpha:1.0.0").Digest
+	install(t, "pinned", alone("pinned", `      containerSHA: `+digest+"\n"))
+	wantReady(t, "pinned")
+	e := wantComplete(t, second, "pinned", "alpha", "1.0.0", nodestate.StageConfig)
+	if e.ContainerSHA != digest {
+		t.Errorf("the record has digest %q, want %q", e.ContainerSHA, digest)
+	}
+	list, err := bed.admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "nodewright.nvidia.com/name=pinned"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) == 0 {
+		t.Fatal("the pods of the package are gone")
+	}
+	for i := range list.Items {
+		if got := imageIDs(&list.Items[i]); !strings.Contains(got, digest) {
+			t.Errorf("pod %s ran %s, want %s", list.Items[i].Name, got, digest)
+		}
+	}
+}
+
+// imageIDs are what the kubelet ran in a pod.
+func imageIDs(p *corev1.Pod) string {
+	var ids []string
+	for i := range p.Status.InitContainerStatuses {
+		ids = append(ids, p.Status.InitContainerStatuses[i].ImageID)
+	}
+	return strings.Join(ids, " ")
+}
