@@ -54,6 +54,17 @@ if files ':!*go.sum' | xargs -0 grep -InE '(proxy|sum)[.]golang[.]org|registry[.
   complain "files name the host of a package registry: leave it to the environment"
 fi
 
+# What tests and tools leave behind gets in beside a change and is run, or read, by
+# everybody from then on.
+echo "verify: ignored files" >&2
+if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+  ignored=$(git ls-files --cached --ignored --exclude-standard)
+  if [[ -n $ignored ]]; then
+    echo "$ignored" >&2
+    complain "files are committed that .gitignore names: run git rm --cached on them"
+  fi
+fi
+
 if [[ $failed != 0 ]]; then
   exit 1
 fi

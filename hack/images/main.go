@@ -70,21 +70,16 @@ func build(ctx context.Context, o *options) ([]*oci.Image, error) {
 		}
 		return err
 	}
-	for _, c := range []struct {
-		name, command string
-		spec          func(ref, binary string) *oci.Spec
-	}{
-		{"manager", "./cmd/manager", oci.Manager}, {"agent", "./cmd/agent", oci.Agent}, {"pause", "./hack/images/pause", oci.Pause},
-	} {
-		binary := filepath.Join(work, c.name)
-		if err := oci.Compile(ctx, ".", c.command, o.arch, binary, o.says); err != nil {
+	for _, c := range oci.Own {
+		binary := filepath.Join(work, c.Name)
+		if err := oci.Compile(ctx, ".", c.Command, o.arch, binary, o.says); err != nil {
 			return out, err
 		}
-		s := c.spec("nodewright/"+c.name+":"+o.tag, binary)
-		if _, err := os.Stat(o.certificates); err == nil && c.name == "manager" {
+		s := c.Spec("nodewright/"+c.Name+":"+o.tag, binary)
+		if _, err := os.Stat(o.certificates); err == nil && c.Name == "manager" {
 			s.WithCertificates(o.certificates)
 		}
-		if err := add(s, c.name); err != nil {
+		if err := add(s, c.Name); err != nil {
 			return out, err
 		}
 	}

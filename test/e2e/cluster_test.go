@@ -108,14 +108,11 @@ func (c *cluster) startNodes(ctx context.Context) error {
 			return err
 		}
 		c.nodes[name] = n
-		if c.machines[name], err = newMachine(n); err != nil {
-			return err
-		}
 		if err := n.Boot(ctx); err != nil {
 			return err
 		}
 	}
-	for name := range c.nodes {
+	for name, n := range c.nodes {
 		if err := c.await(ctx, time.Minute, "node "+name+" is ready", func(ctx context.Context) error {
 			node, err := c.admin.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
@@ -125,7 +122,11 @@ func (c *cluster) startNodes(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		go c.machines[name].run()
+		m, err := newMachine(n)
+		if err != nil {
+			return err
+		}
+		c.machines[name] = m
 	}
 	return nil
 }

@@ -14,18 +14,7 @@ import (
 func TestFailingScript(t *testing.T) {
 	fresh(t)
 	manifest := func(script string) string {
-		return `apiVersion: nodewright.nvidia.com/v1alpha1
-kind: NodeWright
-metadata:
-  name: failing
-spec:
-  nodeSelectors: {matchLabels: {kubernetes.io/hostname: ` + second + `}}
-  packages:
-    alpha:
-      version: 1.0.0
-      image: registry.invalid/e2e/alpha
-      configMap: {apply.sh: "` + script + `"}
-`
+		return alone("failing", "1.0.0", `      configMap: {apply.sh: "`+script+"\"}\n")
 	}
 	install(t, "failing", manifest("echo the disk is on fire >&2; exit 7"))
 	wantEntry(t, second, "failing", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
@@ -57,18 +46,7 @@ spec:
 // exists heals it. JB-01.
 func TestMissingImage_JB01(t *testing.T) {
 	fresh(t)
-	manifest := func(version string) string {
-		return `apiVersion: nodewright.nvidia.com/v1alpha1
-kind: NodeWright
-metadata:
-  name: missing
-spec:
-  nodeSelectors: {matchLabels: {kubernetes.io/hostname: ` + second + `}}
-  packages:
-    alpha: {version: ` + version + `, image: registry.invalid/e2e/alpha}
-`
-	}
-	install(t, "missing", manifest("9.9.9"))
+	install(t, "missing", alone("missing", "9.9.9", ""))
 	e := wantEntry(t, second, "missing", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
 		return e.State == nodestate.StateErroring
 	})
@@ -82,7 +60,7 @@ spec:
 		t.Errorf("nothing ran, but %d failures are counted", e.Failures)
 	}
 
-	apply(t, manifest("1.0.0"))
+	apply(t, alone("missing", "1.0.0", ""))
 	wantReady(t, "missing")
 	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
 }

@@ -60,24 +60,17 @@ func (c *cluster) makeImages(ctx context.Context) error {
 		return err
 	}
 	dir := filepath.Join(c.cp.Dir(), "images")
-	c.images = &images{}
-	for _, p := range []struct {
-		name, command string
-		spec          func(ref, binary string) *oci.Spec
-		image         **oci.Image
-	}{
-		{"manager", "./cmd/manager", oci.Manager, &c.images.manager},
-		{"agent", "./cmd/agent", oci.Agent, &c.images.agent},
-		{"pause", "./hack/images/pause", oci.Pause, &c.images.pause},
-	} {
-		binary := filepath.Join(dir, p.name)
-		if err := oci.Compile(ctx, root, p.command, runtime.GOARCH, binary, os.Stderr); err != nil {
+	own := map[string]*oci.Image{}
+	for _, p := range oci.Own {
+		binary := filepath.Join(dir, p.Name)
+		if err := oci.Compile(ctx, root, p.Command, runtime.GOARCH, binary, os.Stderr); err != nil {
 			return err
 		}
-		if *p.image, err = oci.Build(ctx, p.spec(registry+p.name+":e2e", binary), binary+".tar"); err != nil {
+		if own[p.Name], err = oci.Build(ctx, p.Spec(registry+p.Name+":e2e", binary), binary+".tar"); err != nil {
 			return err
 		}
 	}
+	c.images = &images{manager: own["manager"], agent: own["agent"], pause: own["pause"]}
 	for name, versions := range testPackages {
 		for _, version := range versions {
 			if err := c.makePackage(ctx, filepath.Join("testdata", "package"), name, version); err != nil {

@@ -30,23 +30,26 @@ type machine struct {
 	mu    sync.Mutex
 	boots int
 	errs  []error
-	began bool
 }
 
+// newMachine puts the commands on the node's host, and powers the node on again
+// whenever it asks for it from now on.
 func newMachine(n *realnode.Node) (*machine, error) {
 	for path, script := range commands {
 		if err := os.WriteFile(n.Path(path), []byte(script), 0o755); err != nil {
 			return nil, err
 		}
 	}
-	return &machine{node: n, stop: make(chan struct{}), done: make(chan struct{})}, os.MkdirAll(n.Path("var/lib/e2e"), 0o755)
+	if err := os.MkdirAll(n.Path("var/lib/e2e"), 0o755); err != nil {
+		return nil, err
+	}
+	m := &machine{node: n, stop: make(chan struct{}), done: make(chan struct{})}
+	go m.run()
+	return m, nil
 }
 
 // run reboots the node whenever its tree holds the file run/reboot.
 func (m *machine) run() {
-	m.mu.Lock()
-	m.began = true
-	m.mu.Unlock()
 	defer close(m.done)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -89,11 +92,6 @@ func (m *machine) rebooted() int {
 
 func (m *machine) close() error {
 	close(m.stop)
-	m.mu.Lock()
-	began := m.began
-	m.mu.Unlock()
-	if began {
-		<-m.done
-	}
+	<-m.done
 	return errors.Join(m.errs...)
 }

@@ -15,23 +15,13 @@ import (
 )
 
 // slow is a package whose apply waits until its host has the file /run/go.
-const slow = `apiVersion: nodewright.nvidia.com/v1alpha1
-kind: NodeWright
-metadata:
-  name: slow
-spec:
-  nodeSelectors: {matchLabels: {kubernetes.io/hostname: ` + second + `}}
-  packages:
-    alpha:
-      version: 1.0.0
-      image: registry.invalid/e2e/alpha
-      gracefulShutdown: 10s
+var slow = alone("slow", "1.0.0", `      gracefulShutdown: 10s
       configMap:
         apply.sh: |
           trap 'echo "alpha got TERM" >>/var/lib/e2e/journal; exit 1' TERM
           echo "alpha waits" >>/var/lib/e2e/journal
           until [ -e /run/go ]; do sleep 0.2 & wait $!; done
-`
+`)
 
 // What ends a running step from outside is no failure of the package: the step
 // gets SIGTERM, and the stage runs again. JB-11.

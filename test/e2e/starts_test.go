@@ -10,25 +10,10 @@ import (
 	"github.com/nodewright/nodewright/apis/nodestate"
 )
 
-// alone is a NodeWright with one package, on the second node.
-func alone(name, more string) string {
-	return `apiVersion: nodewright.nvidia.com/v1alpha1
-kind: NodeWright
-metadata:
-  name: ` + name + `
-spec:
-  nodeSelectors: {matchLabels: {kubernetes.io/hostname: ` + second + `}}
-  packages:
-    alpha:
-      version: 1.0.0
-      image: registry.invalid/e2e/alpha
-` + more
-}
-
 // A container that cannot be made shows with the kubelet's words. JB-02.
 func TestMissingSecret_JB02(t *testing.T) {
 	fresh(t)
-	install(t, "unmade", alone("unmade", `      env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: nowhere, key: token}}}]
+	install(t, "unmade", alone("unmade", "1.0.0", `      env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: nowhere, key: token}}}]
 `))
 	e := wantEntry(t, second, "unmade", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
 		return e.State == nodestate.StateErroring
@@ -36,7 +21,7 @@ func TestMissingSecret_JB02(t *testing.T) {
 	if e.Reason != "CreateContainerConfigError" || !strings.Contains(e.Message, "nowhere") || e.Failures != 0 {
 		t.Errorf("the record is %+v", e)
 	}
-	apply(t, alone("unmade", ""))
+	apply(t, alone("unmade", "1.0.0", ""))
 	wantReady(t, "unmade")
 	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
 }
@@ -45,7 +30,7 @@ func TestMissingSecret_JB02(t *testing.T) {
 // the record says what the kubelet said. JB-07.
 func TestRefusedByTheKubelet_JB07(t *testing.T) {
 	fresh(t)
-	install(t, "refused", alone("refused", `      resources: {cpuRequest: "100", cpuLimit: "100", memoryRequest: 64Mi, memoryLimit: 64Mi}
+	install(t, "refused", alone("refused", "1.0.0", `      resources: {cpuRequest: "100", cpuLimit: "100", memoryRequest: 64Mi, memoryLimit: 64Mi}
 `))
 	wantEvent(t, "refused", "AttemptReplaced", second, "OutOfcpu")
 	e := wantEntry(t, second, "refused", "alpha", "waiting for another attempt", func(e *nodestate.PackageStatus) bool {
@@ -54,7 +39,7 @@ func TestRefusedByTheKubelet_JB07(t *testing.T) {
 	if e.State == nodestate.StateErroring || e.Failures != 0 {
 		t.Errorf("the record is %+v", e)
 	}
-	apply(t, alone("refused", ""))
+	apply(t, alone("refused", "1.0.0", ""))
 	wantReady(t, "refused")
 	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
 }
@@ -64,7 +49,7 @@ func TestRefusedByTheKubelet_JB07(t *testing.T) {
 func TestPinnedImage_SE07(t *testing.T) {
 	fresh(t)
 	digest := bed.images.named(t, "alpha:1.0.0").Digest
-	install(t, "pinned", alone("pinned", `      containerSHA: `+digest+"\n"))
+	install(t, "pinned", alone("pinned", "1.0.0", `      containerSHA: `+digest+"\n"))
 	wantReady(t, "pinned")
 	e := wantComplete(t, second, "pinned", "alpha", "1.0.0", nodestate.StageConfig)
 	if e.ContainerSHA != digest {

@@ -70,6 +70,22 @@ func apply(t *testing.T, text string) {
 	kubectl(t, "apply", "--server-side", "-f", file)
 }
 
+// alone is the manifest of a NodeWright with one package, alpha, on the second
+// node; more are further lines of the package.
+func alone(name, version, more string) string {
+	return `apiVersion: nodewright.nvidia.com/v1alpha1
+kind: NodeWright
+metadata:
+  name: ` + name + `
+spec:
+  nodeSelectors: {matchLabels: {kubernetes.io/hostname: ` + second + `}}
+  packages:
+    alpha:
+      version: ` + version + `
+      image: registry.invalid/e2e/alpha
+` + more
+}
+
 // install applies a NodeWright and deletes it with the test: then nothing of it
 // is left on the nodes.
 func install(t *testing.T, name, text string) {

@@ -68,13 +68,11 @@ var disruptions = map[string]struct {
 }
 
 func outsideManifest(version, outcome string) string {
-	var out strings.Builder
-	out.WriteString(longHead)
-	for _, name := range slices.Sorted(maps.Keys(disruptions)) {
-		fmt.Fprintf(&out, "    %s:\n      version: %s\n      image: nodewright.example/%s\n      env:\n"+
-			"      - {name: SIM_OUTCOME, value: %s}\n      - {name: SIM_STAGES, value: upgrade}\n", name, version, name, outcome)
+	env := map[string]string{}
+	for name := range disruptions {
+		env[name] = "SIM_OUTCOME: " + outcome + ", SIM_STAGES: upgrade"
 	}
-	return out.String()
+	return longManifest(version, env)
 }
 
 // TestEndedAndRefusedFromOutside: what a cluster does to the pods of packages is no

@@ -53,12 +53,21 @@ var startTrouble = map[string]struct {
 const longHead = "apiVersion: nodewright.nvidia.com/v1alpha1\nkind: NodeWright\nmetadata: {name: long}\nspec:\n  packages:\n"
 
 func startManifest(version string) string {
+	env := map[string]string{}
+	for name, trouble := range startTrouble {
+		env[name] = `SIM_ATTEMPTS: "1", SIM_STAGES: apply, ` + trouble.env
+	}
+	return longManifest(version, env)
+}
+
+// longManifest is NodeWright long with packages of one version, which have these
+// variables, each as "NAME: value, NAME: value".
+func longManifest(version string, env map[string]string) string {
 	var out strings.Builder
 	out.WriteString(longHead)
-	for _, name := range slices.Sorted(maps.Keys(startTrouble)) {
-		fmt.Fprintf(&out, "    %s:\n      version: %s\n      image: nodewright.example/%s\n      env:\n"+
-			"      - {name: SIM_ATTEMPTS, value: \"1\"}\n      - {name: SIM_STAGES, value: apply}\n", name, version, name)
-		for knob := range strings.SplitSeq(startTrouble[name].env, ", ") {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		fmt.Fprintf(&out, "    %s:\n      version: %s\n      image: nodewright.example/%s\n      env:\n", name, version, name)
+		for knob := range strings.SplitSeq(env[name], ", ") {
 			key, value, _ := strings.Cut(knob, ": ")
 			fmt.Fprintf(&out, "      - {name: %s, value: %s}\n", key, value)
 		}

@@ -45,6 +45,15 @@ var applets = []string{
 	"cat", "chmod", "chown", "echo", "env", "false", "find", "grep", "id", "ln", "ls", "mv", "rm", "sed", "sleep", "test", "true",
 }
 
+// Own are the images of this project's programs: the name of each, the command
+// that is in it, and what it holds.
+var Own = []struct {
+	Name, Command string
+	Spec          func(ref, binary string) *Spec
+}{
+	{"manager", "./cmd/manager", Manager}, {"agent", "./cmd/agent", Agent}, {"pause", "./hack/images/pause", Pause},
+}
+
 func base() Layer {
 	return Layer{
 		{Path: "etc/passwd", Content: []byte(passwd)},

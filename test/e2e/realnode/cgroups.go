@@ -15,11 +15,6 @@ const cgroupDir = "/sys/fs/cgroup"
 // needed are the controllers without which a kubelet does not start.
 var needed = []string{"cpu", "cpuset", "memory", "pids"}
 
-func sorted(list []string) []string {
-	slices.Sort(list)
-	return list
-}
-
 // controllers gives the directories below which a cgroup has to be made: one in
 // the unified hierarchy, or one per controller in the earlier form.
 func controllers() ([]string, error) {

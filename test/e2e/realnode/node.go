@@ -98,7 +98,7 @@ func (n *Node) Boot(ctx context.Context) error {
 	n.process = process
 	n.boots++
 	if err := n.answers(ctx); err != nil {
-		return fmt.Errorf("boot node %s: %w\n%s", n.opts.Name, err, n.logTails())
+		return fmt.Errorf("boot node %s: %w\n%s", n.opts.Name, err, n.LogTails())
 	}
 	if n.boots > 1 {
 		return nil
@@ -198,8 +198,8 @@ func (n *Node) Close() error {
 	}
 }
 
-// logTails is the end of what kubelet and containerd said.
-func (n *Node) logTails() string {
+// LogTails is the end of what kubelet and containerd said.
+func (n *Node) LogTails() string {
 	var text string
 	for _, name := range []string{"kubelet", "containerd"} {
 		text += "end of the log of " + name + " on " + n.opts.Name + ":\n" +
@@ -207,6 +207,3 @@ func (n *Node) logTails() string {
 	}
 	return text
 }
-
-// LogTails is the end of what kubelet and containerd said.
-func (n *Node) LogTails() string { return n.logTails() }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -30,7 +31,8 @@ func Possible() error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("missing: %s; hack/e2e.sh installs them", strings.Join(sorted(missing), ", "))
+		slices.Sort(missing)
+		return fmt.Errorf("missing: %s; hack/e2e.sh installs them", strings.Join(missing, ", "))
 	}
 	out, err := exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true").CombinedOutput()
 	if err != nil {
