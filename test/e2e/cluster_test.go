@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodewright/nodewright/cmd/devcluster/assets"
@@ -81,10 +82,12 @@ func (c *cluster) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.admin, err = kubernetes.NewForConfig(c.cp.Config()); err != nil {
+	config := rest.CopyConfig(c.cp.Config())
+	config.QPS = -1 // A check that waits for its turn hides what it saw before.
+	if c.admin, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
-	if c.client, err = client.New(c.cp.Config(), client.Options{Scheme: scheme()}); err != nil {
+	if c.client, err = client.New(config, client.Options{Scheme: scheme()}); err != nil {
 		return err
 	}
 	user, err := c.cp.AddUser("system:kube-scheduler", "system:masters")

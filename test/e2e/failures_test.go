@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -20,16 +18,8 @@ func TestFailingScript(t *testing.T) {
 	wantEntry(t, second, "failing", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
 		return e.State == nodestate.StateErroring && e.Failures == 2
 	})
-	eventually(t, "the end of the log is on the node", func(ctx context.Context) error {
-		_, r, err := record(ctx, second)
-		if err != nil {
-			return err
-		}
-		report := r.JobReports[nodestate.PackageRef{NodeWright: "failing", Package: "alpha"}]
-		if report.ExitCode == nil || *report.ExitCode == 0 || !strings.Contains(report.LogTail, "the disk is on fire") {
-			return fmt.Errorf("the evidence is %+v", report)
-		}
-		return nil
+	wantReport(t, "failing", "the end of its log", func(r *nodestate.JobReport) bool {
+		return r.ExitCode != nil && *r.ExitCode != 0 && strings.Contains(r.LogTail, "the disk is on fire")
 	})
 	if got := journal(t, second, "alpha"); len(got) != 2 {
 		t.Errorf("one retry is allowed, it ran: %q", got)
@@ -63,4 +53,71 @@ func TestMissingImage_JB01(t *testing.T) {
 	apply(t, alone("missing", "1.0.0", ""))
 	wantReady(t, "missing")
 	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
+}
+
+// A log of any length and content leaves its end on the node, in the bounds of
+// the record. JB-26.
+func TestLongLog_JB26(t *testing.T) {
+	fresh(t)
+	install(t, "failing", alone("failing", "1.0.0", `      configMap:
+        apply.sh: |
+          seq 20000 | sed 's/$/ żółta łąka/'
+          printf 'no \377\376 text\n'
+          exit 3
+`))
+	wantReport(t, "failing", "the end of its log", func(r *nodestate.JobReport) bool {
+		return len(r.LogTail) <= nodestate.MaxLogTail && strings.Contains(r.LogTail, "20000 żółta łąka") &&
+			strings.Contains(r.LogTail, "no \ufffd") && !strings.Contains(r.LogTail, " 1 żółta")
+	})
+}
+
+// A stage that takes longer than it may is ended, with SIGKILL if it must be, and
+// that is a failure.
+func TestStageTimeout(t *testing.T) {
+	fresh(t)
+	install(t, "hanging", alone("hanging", "1.0.0", `      stageTimeout: 4s
+      gracefulShutdown: 2s
+      configMap:
+        apply.sh: |
+          trap '' TERM
+          echo "alpha pid $$" >>/var/lib/e2e/journal
+          echo waiting for a disk that never comes
+          while :; do sleep 1; done
+`))
+	e := wantEntry(t, second, "hanging", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
+		return e.State == nodestate.StateErroring
+	})
+	if e.Failures != 2 || e.Reason != "DeadlineExceeded" {
+		t.Errorf("the record is %+v", e)
+	}
+	wantReport(t, "hanging", "a deadline, and the end of the log", func(r *nodestate.JobReport) bool {
+		return r.Reason == "DeadlineExceeded" && strings.Contains(r.LogTail, "a disk that never comes")
+	})
+	wantEvent(t, "hanging", "AttemptFailed", second, "DeadlineExceeded")
+	wantNoFile(t, second, "etc/e2e/alpha")
+}
+
+// A step that takes more memory than it may fails with the kubelet's word for
+// it, and so does an interrupt. JB-25.
+func TestOutOfMemory_JB25(t *testing.T) {
+	const eat = "x=aaaaaaaa; while :; do x=$x$x; done"
+	fresh(t)
+	install(t, "eating", alone("eating", "1.0.0", `      resources: {cpuRequest: 50m, cpuLimit: "1", memoryRequest: 64Mi, memoryLimit: 64Mi}
+      configMap: {apply.sh: "`+eat+`"}
+      interrupt: {type: service, services: [e2e.service]}
+`))
+	wantReport(t, "eating", "OOMKilled", func(r *nodestate.JobReport) bool {
+		return r.Reason == "OOMKilled" && r.Stage == nodestate.StageApply
+	})
+
+	put(t, second, "run/systemctl.sh", notes+"mkdir /run/eaten 2>/dev/null || exit 0\n"+eat+"\n")
+	t.Cleanup(func() {
+		put(t, second, "run/systemctl.sh", notes)
+		touch(t, second, "run/eaten", false)
+	})
+	apply(t, alone("eating", "1.0.0", "      interrupt: {type: service, services: [e2e.service]}\n"))
+	wantEvent(t, "eating", "AttemptFailed", second, "interrupt", "OOMKilled")
+	wantComplete(t, second, "eating", "alpha", "1.0.0", nodestate.StagePostInterrupt)
+	wantFile(t, second, "var/lib/e2e/calls", "systemctl daemon-reload\nsystemctl daemon-reload\nsystemctl restart e2e.service")
+	wantOpen(t, second)
 }

@@ -59,7 +59,15 @@ func (c *cluster) fitManager(pod *corev1.PodSpec, webhookPort, healthPort int) e
 		return err
 	}
 	pod.HostNetwork = true
-	pod.NodeSelector[corev1.LabelHostname] = first
+	pod.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		// A rule, not a must: the manager leaves its node when that is drained.
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 100,
+			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{first},
+			}}},
+		}},
+	}}
 	manager := &pod.Containers[0]
 	manager.Image = c.images.manager.Name
 	manager.ImagePullPolicy = corev1.PullNever

@@ -23,6 +23,8 @@ const registry = "registry.invalid/e2e/"
 // images are all that nodes have.
 type images struct {
 	manager, agent, pause *oci.Image
+	// earlierAgent stands for an agent from before NodeWright.
+	earlierAgent *oci.Image
 	// workload is an image with a shell.
 	workload *oci.Image
 	packages []*oci.Image
@@ -30,7 +32,7 @@ type images struct {
 
 func (i *images) archives() []string {
 	var out []string
-	for _, image := range append([]*oci.Image{i.manager, i.agent, i.pause, i.workload}, i.packages...) {
+	for _, image := range append([]*oci.Image{i.manager, i.agent, i.earlierAgent, i.pause, i.workload}, i.packages...) {
 		out = append(out, image.Path)
 	}
 	return out
@@ -51,7 +53,7 @@ func (i *images) named(t *testing.T, name string) *oci.Image {
 // testPackages are packages by name, and their versions: all do what
 // testdata/package/skyhook_dir/step.sh does.
 var testPackages = map[string][]string{
-	"alpha": {"1.0.0", "1.1.0"}, "beta": {"1.0.0"}, "gamma": {"1.0.0"},
+	"alpha": {"1.0.0", "1.1.0", "1.2.0"}, "beta": {"1.0.0"}, "gamma": {"1.0.0"},
 }
 
 func (c *cluster) makeImages(ctx context.Context) error {
@@ -81,6 +83,12 @@ func (c *cluster) makeImages(ctx context.Context) error {
 	if err := c.makePackage(ctx, filepath.Join("testdata", "foreign"), "shellscript", "1.1.1"); err != nil {
 		return err
 	}
+	if err := c.makeSamples(ctx, root); err != nil {
+		return err
+	}
+	if err := c.makeEarlierAgent(ctx); err != nil {
+		return err
+	}
 	// What a workload needs is in every package as well: a shell.
 	c.images.workload = c.images.packages[0]
 	return nil
@@ -103,11 +111,17 @@ func (c *cluster) makePackage(ctx context.Context, from, name, version string) e
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600); err != nil {
 		return err
 	}
-	spec, err := oci.Package(registry+name+":"+version, dir, realnode.Busybox, oci.EarlierPackageDir)
+	return c.buildPackage(ctx, registry+name+":"+version, dir, dir+".tar", oci.EarlierPackageDir)
+}
+
+// buildPackage makes the image of a package from its directory, with the package
+// at a place in the image.
+func (c *cluster) buildPackage(ctx context.Context, ref, dir, archive, at string) error {
+	spec, err := oci.Package(ref, dir, realnode.Busybox, at)
 	if err != nil {
 		return err
 	}
-	image, err := oci.Build(ctx, spec, dir+".tar")
+	image, err := oci.Build(ctx, spec, archive)
 	if err != nil {
 		return err
 	}

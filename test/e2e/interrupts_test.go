@@ -98,6 +98,10 @@ func served(ctx context.Context) ([]string, error) {
 	return where, nil
 }
 
+// service is an interrupt.
+const service = "{type: service, services: [e2e.service]}"
+
+// interrupting is the manifest of a NodeWright that interrupts the second node.
 func interrupting(interrupt string) string {
 	return `apiVersion: nodewright.nvidia.com/v1alpha1
 kind: NodeWright
@@ -111,7 +115,6 @@ spec:
       version: 1.0.0
       image: registry.invalid/e2e/alpha
       interrupt: ` + interrupt + `
-      uninstall: {enabled: true}
 `
 }
 
@@ -120,16 +123,16 @@ spec:
 func TestServiceInterrupt(t *testing.T) {
 	fresh(t)
 	serve(t)
-	install(t, "interrupting", interrupting("{type: service, services: [e2e.service]}"))
+	install(t, "interrupting", interrupting(service))
 	wantComplete(t, second, "interrupting", "alpha", "1.0.0", nodestate.StagePostInterrupt)
 	wantReady(t, "interrupting")
 	wantFile(t, second, "var/lib/e2e/calls", "systemctl daemon-reload\nsystemctl restart e2e.service")
 	wantDrained(t)
-	wantOpen(t)
+	wantOpen(t, second)
 }
 
 // A reboot: the machine goes down once, comes up under another boot ID, and only
-// that counts.
+// that counts. What an uninstall said can be read when its record is gone (JB-18).
 func TestReboot(t *testing.T) {
 	fresh(t)
 	serve(t)
@@ -138,7 +141,7 @@ func TestReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	boots := bed.machines[second].rebooted()
-	install(t, "interrupting", interrupting("{type: reboot}"))
+	install(t, "interrupting", interrupting("{type: reboot}")+"      uninstall: {enabled: true}\n")
 	wantComplete(t, second, "interrupting", "alpha", "1.0.0", nodestate.StagePostInterrupt)
 	wantReady(t, "interrupting")
 	after, err := bed.admin.CoreV1().Nodes().Get(t.Context(), second, metav1.GetOptions{})
@@ -156,7 +159,7 @@ func TestReboot(t *testing.T) {
 		t.Errorf("called on the host: %q (%v)", calls, err)
 	}
 	wantDrained(t)
-	wantOpen(t)
+	wantOpen(t, second)
 
 	// Uninstalling interrupts as well.
 	forget(t)
@@ -175,7 +178,8 @@ func TestReboot(t *testing.T) {
 	if got := bed.machines[second].rebooted() - boots; got != 2 {
 		t.Errorf("with the uninstall the machine was rebooted %d times", got)
 	}
-	wantOpen(t)
+	wantLog(t, "interrupting", "alpha-uninstall", "uninstall of alpha 1.0.0")
+	wantOpen(t, second)
 }
 
 // wantDrained: pods of the workload were evicted from the second node, and two
@@ -201,11 +205,11 @@ func wantDrained(t *testing.T) {
 	t.Error("no pod of the workload was ended")
 }
 
-// wantOpen: the second node takes pods.
-func wantOpen(t *testing.T) {
+// wantOpen: the node takes pods.
+func wantOpen(t *testing.T, name string) {
 	t.Helper()
-	eventually(t, second+" takes pods", func(ctx context.Context) error {
-		node, err := bed.admin.CoreV1().Nodes().Get(ctx, second, metav1.GetOptions{})
+	eventually(t, name+" takes pods", func(ctx context.Context) error {
+		node, err := bed.admin.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err == nil && node.Spec.Unschedulable {
 			err = fmt.Errorf("it is cordoned")
 		}

@@ -10,16 +10,20 @@ import (
 	"time"
 
 	"github.com/nodewright/nodewright/test/e2e/realnode"
+	"github.com/nodewright/nodewright/test/fakehost"
 )
 
-// commands are what interrupts call on a host. They note their arguments; reboot
-// asks the machine for it.
+// commands are what interrupts and packages call on a host. They note their
+// arguments; reboot asks the machine for it.
 var commands = map[string]string{
-	"usr/bin/systemctl": "#!/bin/sh\necho \"systemctl $*\" >>/var/lib/e2e/calls\n",
+	"usr/bin/systemctl": fakehost.Systemctl,
 	"usr/sbin/service":  "#!/bin/sh\necho \"service $*\" >>/var/lib/e2e/calls\n",
 	// As on a host, the command returns before the power goes.
 	"usr/sbin/reboot": "#!/bin/sh\necho \"reboot $*\" >>/var/lib/e2e/calls\n: >/run/reboot\n",
 }
+
+// notes is what systemctl does first: it notes its arguments.
+const notes = "echo \"systemctl $*\" >>/var/lib/e2e/calls\n"
 
 // machine is the hardware under a node: it boots again when the node asks for it.
 type machine struct {
@@ -42,6 +46,13 @@ func newMachine(n *realnode.Node) (*machine, error) {
 	}
 	if err := os.MkdirAll(n.Path("var/lib/e2e"), 0o755); err != nil {
 		return nil, err
+	}
+	for path, content := range map[string]string{
+		"run/systemctl.sh": notes, "etc/systemd/system/e2e.service": "[Service]\nExecStart=/bin/true\n",
+	} {
+		if err := os.WriteFile(n.Path(path), []byte(content), 0o644); err != nil {
+			return nil, err
+		}
 	}
 	m := &machine{node: n, stop: make(chan struct{}), done: make(chan struct{})}
 	go m.run()

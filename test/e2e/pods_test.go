@@ -12,16 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/packagejob"
 )
 
-// slow is a package whose apply waits until its host has the file /run/go.
-var slow = alone("slow", "1.0.0", `      gracefulShutdown: 10s
+// slow is a package whose apply waits until its host has the file /run/go, and
+// ends with an exit code on SIGTERM.
+func slow(onTerm int) string {
+	return alone("slow", "1.0.0", fmt.Sprintf(`      gracefulShutdown: 10s
       configMap:
         apply.sh: |
-          trap 'echo "alpha got TERM" >>/var/lib/e2e/journal; exit 1' TERM
+          trap 'echo "alpha got TERM" >>/var/lib/e2e/journal; exit %d' TERM
           echo "alpha waits" >>/var/lib/e2e/journal
           until [ -e /run/go ]; do sleep 0.2 & wait $!; done
-`)
+`, onTerm))
+}
 
 // What ends a running step from outside is no failure of the package: the step
 // gets SIGTERM, and the stage runs again. JB-11.
@@ -29,11 +33,12 @@ func TestEndedFromOutside_JB11(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// end ends the pod, resume lets the package go on; it may be nil.
-		end, resume func(*testing.T, *corev1.Pod)
+		end    func(*testing.T, *corev1.Pod)
+		resume func(*testing.T)
 	}{
 		{"paused", func(t *testing.T, _ *corev1.Pod) {
 			kubectl(t, "annotate", "nodewright", "slow", "nodewright.nvidia.com/pause=true")
-		}, func(t *testing.T, _ *corev1.Pod) {
+		}, func(t *testing.T) {
 			kubectl(t, "annotate", "nodewright", "slow", "nodewright.nvidia.com/pause-")
 		}},
 		{"pod deleted", func(t *testing.T, pod *corev1.Pod) {
@@ -41,46 +46,71 @@ func TestEndedFromOutside_JB11(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, nil},
-		{"pod evicted", func(t *testing.T, pod *corev1.Pod) {
-			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: namespace}}
-			if err := bed.admin.PolicyV1().Evictions(namespace).Evict(t.Context(), eviction); err != nil {
-				t.Fatal(err)
-			}
-		}, nil},
+		{"pod evicted", evict, nil},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			fresh(t)
-			hold(t)
-			install(t, "slow", slow)
-			pod := waiting(t, 1)
-			tc.end(t, pod)
-			eventually(t, "the step got SIGTERM", func(context.Context) error {
-				if lines := journal(t, second, "alpha"); !slices.Contains(lines, "got TERM") {
-					return fmt.Errorf("the journal holds %q", lines)
-				}
-				return nil
-			})
-			eventually(t, "the pod is gone or ended", func(ctx context.Context) error {
-				now, err := bed.admin.CoreV1().Pods(namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-				if err == nil && now.Status.Phase == corev1.PodRunning {
-					return fmt.Errorf("it is running")
-				}
-				return nil
-			})
-			if tc.resume != nil {
-				tc.resume(t, pod)
-			}
-			waiting(t, 2)
-			release(t)
-			e := wantComplete(t, second, "slow", "alpha", "1.0.0", nodestate.StageConfig)
-			if e.Failures != 0 {
-				t.Errorf("%d failures are counted", e.Failures)
-			}
-			if told, err := events(t.Context(), "slow", "AttemptFailed"); err != nil || len(told) > 0 {
-				t.Errorf("failures are told: %q (%v)", told, err)
-			}
-			wantFile(t, second, "etc/e2e/alpha", "1.0.0")
-		})
+		t.Run(tc.name, func(t *testing.T) { runsAgain(t, 1, tc.end, tc.resume) })
+	}
+}
+
+// A step that ends well although its pod was evicted runs once more, and is
+// complete once. JB-10.
+func TestEvictedStepThatSucceeds_JB10(t *testing.T) {
+	runsAgain(t, 0, evict, nil)
+	if told, err := events(t.Context(), "slow", "NodeComplete"); err != nil || len(told) != 1 {
+		t.Errorf("the node is told to be complete by %q (%v)", told, err)
+	}
+}
+
+func evict(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: namespace}}
+	if err := bed.admin.PolicyV1().Evictions(namespace).Evict(t.Context(), eviction); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runsAgain lets a step that runs end from outside, with an exit code of its own,
+// and wants it to run a second time, after the first one has ended (JB-30).
+func runsAgain(t *testing.T, exitCode int, end func(*testing.T, *corev1.Pod), resume func(*testing.T)) {
+	t.Helper()
+	fresh(t)
+	hold(t)
+	install(t, "slow", slow(exitCode))
+	pod := waiting(t, 1)
+	end(t, pod)
+	eventually(t, "the step got SIGTERM", func(context.Context) error {
+		if lines := journal(t, second, "alpha"); !slices.Contains(lines, "got TERM") {
+			return fmt.Errorf("the journal holds %q", lines)
+		}
+		return nil
+	})
+	eventually(t, "the pod is gone or ended", func(ctx context.Context) error {
+		now, err := bed.admin.CoreV1().Pods(namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err == nil && now.Status.Phase == corev1.PodRunning {
+			return fmt.Errorf("it is running")
+		}
+		return nil
+	})
+	if resume != nil {
+		resume(t)
+	}
+	waiting(t, 2)
+	release(t)
+	e := wantComplete(t, second, "slow", "alpha", "1.0.0", nodestate.StageConfig)
+	if e.Failures != 0 {
+		t.Errorf("%d failures are counted", e.Failures)
+	}
+	if told, err := events(t.Context(), "slow", "AttemptFailed"); err != nil || len(told) > 0 {
+		t.Errorf("failures are told: %q (%v)", told, err)
+	}
+	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
+	lines := slices.DeleteFunc(journal(t, second, "alpha"), func(line string) bool { return strings.Contains(line, "check") || strings.Contains(line, "config") })
+	want := []string{"1.0.0 apply begin", "waits", "got TERM", "1.0.0 apply begin", "waits", "1.0.0 apply end"}
+	if exitCode == 0 {
+		want = slices.Insert(want, 3, "1.0.0 apply end")
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("it ran %q, want %q", lines, want)
 	}
 }
 
@@ -106,7 +136,7 @@ func waiting(t *testing.T, n int) *corev1.Pod {
 		}
 		return nil
 	})
-	list, err := bed.admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "nodewright.nvidia.com/name=slow"})
+	list, err := bed.admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: packagejob.LabelName + "=slow"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/packagejob"
 )
 
 // A container that cannot be made shows with the kubelet's words. JB-02.
@@ -55,7 +56,7 @@ func TestPinnedImage_SE07(t *testing.T) {
 	if e.ContainerSHA != digest {
 		t.Errorf("the record has digest %q, want %q", e.ContainerSHA, digest)
 	}
-	list, err := bed.admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "nodewright.nvidia.com/name=pinned"})
+	list, err := bed.admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: packagejob.LabelName + "=pinned"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,4 +77,25 @@ func imageIDs(p *corev1.Pod) string {
 		ids = append(ids, p.Status.InitContainerStatuses[i].ImageID)
 	}
 	return strings.Join(ids, " ")
+}
+
+// An image that cannot be pulled keeps its own package back, and no interrupt of
+// another one. The node stays closed until both are complete. JB-31.
+func TestInterruptBesideAMissingImage_JB31(t *testing.T) {
+	fresh(t)
+	manifest := func(version string) string {
+		return alone("beside", version, `    beta:
+      version: 1.0.0
+      image: registry.invalid/e2e/beta
+      interrupt: `+service+"\n")
+	}
+	install(t, "beside", manifest("9.9.9"))
+	wantComplete(t, second, "beside", "beta", "1.0.0", nodestate.StagePostInterrupt)
+	wantFile(t, second, "var/lib/e2e/calls", "systemctl daemon-reload\nsystemctl restart e2e.service")
+	wantEntry(t, second, "beside", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
+		return e.State == nodestate.StateErroring
+	})
+	apply(t, manifest("1.0.0"))
+	wantReady(t, "beside")
+	wantOpen(t, second)
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/nodewright/nodewright/apis/nodestate"
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
+	"github.com/nodewright/nodewright/apis/packagejob"
 	"github.com/nodewright/nodewright/cmd/devcluster/controlplane"
 	"github.com/nodewright/nodewright/cmd/devcluster/operator"
 )
@@ -142,6 +144,23 @@ func wantEntry(t *testing.T, node, nw, pkg, what string, as func(*nodestate.Pack
 		return err
 	})
 	return e
+}
+
+// wantReport waits until the evidence of a failed attempt of the package alpha on
+// the second node is as told.
+func wantReport(t *testing.T, nw, what string, as func(*nodestate.JobReport) bool) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the evidence of %s has %s", nw, what), func(ctx context.Context) error {
+		_, r, err := record(ctx, second)
+		if err != nil {
+			return err
+		}
+		report, ok := r.JobReports[nodestate.PackageRef{NodeWright: nw, Package: "alpha"}]
+		if !ok || !as(&report) {
+			return fmt.Errorf("it is %+v", report)
+		}
+		return nil
+	})
 }
 
 // wantComplete waits until a package is at its end on a node.
@@ -297,17 +316,57 @@ func (c *cluster) report() {
 	}
 }
 
-// touch makes a file on the node's host, or removes it.
+// wantLog waits until kubectl shows a text in the log of a container of a
+// NodeWright: a kubelet that has just started does not know its pods yet.
+func wantLog(t *testing.T, nw, container, text string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the log of %s says %q", container, text), func(ctx context.Context) error {
+		list, err := bed.admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: packagejob.LabelName + "=" + nw})
+		if err != nil {
+			return err
+		}
+		errs := []error{fmt.Errorf("%s has %d pods", nw, len(list.Items))}
+		for i := range list.Items {
+			out, err := operator.Kubectl(ctx, bed.cp, "--namespace", namespace, "logs", list.Items[i].Name, "--container", container)
+			if err == nil && strings.Contains(out, text) {
+				return nil
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// touch makes an empty file on the node's host, or removes it.
 func touch(t *testing.T, node, path string, there bool) {
 	t.Helper()
-	path = bed.nodes[node].Path(path)
 	if there {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, node, path, "")
 		return
 	}
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+	if err := os.Remove(bed.nodes[node].Path(path)); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
+	}
+}
+
+// put writes a file of the node's host.
+func put(t *testing.T, node, path, content string) {
+	t.Helper()
+	path = bed.nodes[node].Path(path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unlabel takes a label from a node, also after the test.
+func unlabel(t *testing.T, node, key string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := operator.Kubectl(ctx, bed.cp, "label", "node", node, key+"-"); err != nil {
+		t.Error(err)
 	}
 }

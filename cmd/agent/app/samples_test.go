@@ -16,30 +16,10 @@ import (
 	"github.com/nodewright/nodewright/apis/nodewright/v1alpha1"
 	"github.com/nodewright/nodewright/apis/validation"
 	"github.com/nodewright/nodewright/cmd/agent/validate"
+	"github.com/nodewright/nodewright/test/fakehost"
 )
 
 var samples = filepath.Join("..", "..", "..", "config", "samples", "packages")
-
-// systemctl does what the samples need of the real one.
-const systemctl = `#!/bin/sh
-set -eu
-verb=$1; shift
-now=no
-while [ "${1:-}" = --now ] || [ "${1:-}" = --quiet ]; do [ "$1" = --quiet ] || now=yes; shift; done
-units=/etc/systemd/system
-[ "$verb" = daemon-reload ] && exit 0
-case $verb in
-is-enabled) [ -L "$units/timers.target.wants/$1" ]; exit ;;
-is-active) [ -e "/run/active-$1" ]; exit ;;
-esac
-[ -e "$units/$1" ] || { echo "Unit $1 does not exist" >&2; exit 5; }
-case $verb in
-enable) ln -sf "$units/$1" "$units/timers.target.wants/$1"; [ $now = no ] || : >"/run/active-$1" ;;
-disable) rm -f "$units/timers.target.wants/$1"; [ $now = no ] || rm -f "/run/active-$1" ;;
-restart) : >"/run/active-$1" ;;
-*) exit 64 ;;
-esac
-`
 
 // newSample is a host with a shell and a sample of a package on it.
 func newSample(t *testing.T, name string, configMap map[string]string) *tree {
@@ -60,7 +40,7 @@ func newSample(t *testing.T, name string, configMap map[string]string) *tree {
 			t.Fatal(err)
 		}
 	}
-	tr.file("/sbin/systemctl", systemctl)
+	tr.file("/sbin/systemctl", fakehost.Systemctl)
 	if err := os.Chmod(tr.path("/sbin/systemctl"), 0o755); err != nil {
 		t.Fatal(err)
 	}

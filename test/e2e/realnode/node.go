@@ -52,7 +52,7 @@ func New(cp *controlplane.ControlPlane, opts Options) (*Node, error) {
 		Cgroup:  fmt.Sprintf("nodewright-%d-%s", os.Getpid(), opts.Name),
 		Kubelet: filepath.Join(cp.AssetsDir(), "kubelet"), PauseImage: opts.PauseImage,
 	}}
-	for _, d := range []string{n.settings.Disk, n.settings.Run, n.settings.Tree} {
+	for _, d := range []string{n.StaticPods(), n.settings.Run, n.settings.Tree} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("make node %s: %w", opts.Name, err)
 		}
@@ -78,6 +78,10 @@ func (n *Node) Name() string { return n.opts.Name }
 
 // Path is where the file of the node's host is on this machine.
 func (n *Node) Path(file string) string { return filepath.Join(n.settings.Tree, file) }
+
+// StaticPods is the directory on this machine whose manifests the kubelet runs
+// without having been asked by the API server.
+func (n *Node) StaticPods() string { return filepath.Join(n.settings.Disk, "static-pods") }
 
 // Boot starts the node, with a boot ID that it never had. Images are imported at
 // the first boot. It returns when containerd answers.

@@ -74,6 +74,8 @@ serverTLSBootstrap: false
 volumePluginDir: {{.Run}}/volume-plugins
 containerLogMaxSize: 10Mi
 podLogsDir: {{.Disk}}/pod-logs
+staticPodPath: {{.Disk}}/static-pods
+fileCheckFrequency: 1s
 maxPods: 60
 `))
 

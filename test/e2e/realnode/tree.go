@@ -19,6 +19,7 @@ var shellCommands = []string{
 	"sh", "cat", "cp", "mv", "rm", "ls", "ln", "mkdir", "rmdir", "touch", "test", "[", "grep", "sed", "awk", "cmp", "diff", "echo", "printf", "sleep",
 	"true", "false", "env", "id", "chmod", "chown", "date", "head", "tail", "tr", "cut", "sort", "uniq", "wc", "basename", "dirname", "readlink",
 	"mktemp", "seq", "kill", "uname", "hostname", "expr", "find", "xargs", "sync", "install", "sha256sum", "tee", "stat", "od", "base64",
+	"sysctl",
 }
 
 // nullDevice is the number of /dev/null: major 1, minor 3.
