@@ -40,4 +40,4 @@ fi
 assets=$(go run ./hack/assets kube-apiserver etcd kubectl kube-controller-manager kube-scheduler kubelet \
   cert-manager-controller cert-manager-cainjector)
 KUBEBUILDER_ASSETS=$assets PATH=$assets:$PATH \
-  go test ./test/e2e -e2e -v -count 1 -timeout 60m ${1:+-run "$1"}
+  go test ./test/e2e -e2e -v -count 1 -parallel 32 -timeout 60m ${1:+-run "$1"}

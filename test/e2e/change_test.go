@@ -11,7 +11,7 @@ import (
 // A configMap that changes brings the new files to the host, and runs nothing
 // but config. A higher version is an upgrade, and the step is told from where.
 func TestConfigChangeAndUpgrade(t *testing.T) {
-	fresh(t)
+	fresh(t, first, second)
 	manifest := func(version, settings string) string {
 		return `apiVersion: nodewright.nvidia.com/v1alpha1
 kind: NodeWright
@@ -27,7 +27,7 @@ spec:
 	}
 	install(t, "change", manifest("1.0.0", "one"))
 	wantReady(t, "change")
-	forget(t)
+	forget(t, first, second)
 
 	apply(t, manifest("1.0.0", "two"))
 	wantReady(t, "change")
@@ -40,7 +40,7 @@ spec:
 			}
 		}
 	}
-	forget(t)
+	forget(t, first, second)
 
 	apply(t, manifest("1.1.0", "two"))
 	wantReady(t, "change")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +39,8 @@ type cluster struct {
 	images *images
 
 	nodes map[string]*realnode.Node
+	// free has an element for each node that no test has.
+	free map[string]chan struct{}
 	// machines power nodes on again that were told to reboot.
 	machines map[string]*machine
 }
@@ -44,7 +48,7 @@ type cluster struct {
 // start builds what is needed and starts all. What runs already is in the cluster
 // that comes with an error.
 func start(ctx context.Context) (*cluster, error) {
-	c := &cluster{nodes: map[string]*realnode.Node{}, machines: map[string]*machine{}}
+	c := &cluster{nodes: map[string]*realnode.Node{}, machines: map[string]*machine{}, free: map[string]chan struct{}{}}
 	for _, step := range []struct {
 		name string
 		run  func(context.Context) error
@@ -130,6 +134,8 @@ func (c *cluster) startNodes(ctx context.Context) error {
 			return err
 		}
 		c.machines[name] = m
+		c.free[name] = make(chan struct{}, 1)
+		c.free[name] <- struct{}{}
 	}
 	return nil
 }
@@ -166,6 +172,26 @@ func (c *cluster) deploy(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// lease gives a test a node that it shares with no other one: that of the name, or
+// any. Tests that have one run beside each other, those without run before.
+func lease(t *testing.T, names ...string) string {
+	t.Helper()
+	t.Parallel()
+	a, b := bed.free[first], bed.free[second]
+	if slices.Contains(names, second) {
+		a = nil
+	}
+	node := first
+	select {
+	case <-a:
+	case <-b:
+		node = second
+	}
+	t.Cleanup(func() { bed.free[node] <- struct{}{} })
+	progress("%s begins on %s", t.Name(), node)
+	return node
 }
 
 // await tries check until it returns no error; after patience it returns the last

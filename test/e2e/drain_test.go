@@ -143,7 +143,8 @@ func wantWait(t *testing.T, node, nw, reason string, parts ...string) {
 // interrupt waits for that. DR-02. It does not wait for pods that stay on a node
 // whatever happens, also where they happen to end at that time. DR-03.
 func TestPodsThatEndLate_DR02_DR03(t *testing.T) {
-	fresh(t)
+	lease(t, second)
+	fresh(t, second)
 	touch(t, second, "run/leave", false)
 	touch(t, second, "run/agent-may-go", false)
 	static(t, second)
@@ -201,7 +202,8 @@ spec:
 // Pods that must not be interrupted are waited for, by name, and leave by
 // themselves. DR-25.
 func TestPodsThatMustNotBeInterrupted_DR25(t *testing.T) {
-	fresh(t)
+	lease(t, second)
+	fresh(t, second)
 	touch(t, second, "run/trained", false)
 	t.Cleanup(func() { touch(t, second, "run/trained", true) })
 	pods{
@@ -223,7 +225,8 @@ func TestPodsThatMustNotBeInterrupted_DR25(t *testing.T) {
 // A budget that pods keep which crash blocks the drain for as long as they do. The
 // node says which pod and budget it is, and what would help. DR-26.
 func TestPodsThatCrash_DR26(t *testing.T) {
-	fresh(t)
+	lease(t, second)
+	fresh(t, second)
 	for _, node := range []string{first, second} {
 		touch(t, node, "run/sound", node == second)
 	}

@@ -38,9 +38,10 @@ func (c *cluster) makeEarlierAgent(ctx context.Context) error {
 // and an interrupt. The present one goes on from what it left on the host, and the
 // other way round.
 func TestEarlierAgent(t *testing.T) {
-	fresh(t)
+	node := lease(t, second)
+	fresh(t, node)
 	manifest := func(version, more string) string {
-		return alone("earlier", version, "      uninstall: {enabled: true}\n"+more)
+		return alone(node, "earlier", version, "      uninstall: {enabled: true}\n"+more)
 	}
 	override := "      agentImageOverride: " + earlierAgent + "\n"
 	install(t, "earlier", manifest("1.0.0", override+"      interrupt: "+service+"\n"))

@@ -10,34 +10,36 @@ import (
 // A script that fails is tried again; then the package is erroring, with the end
 // of its log on the node, until it is mended.
 func TestFailingScript(t *testing.T) {
-	fresh(t)
+	node := lease(t)
+	fresh(t, node)
 	manifest := func(script string) string {
-		return alone("failing", "1.0.0", `      configMap: {apply.sh: "`+script+"\"}\n")
+		return alone(node, "failing", "1.0.0", `      configMap: {apply.sh: "`+script+"\"}\n")
 	}
 	install(t, "failing", manifest("echo the disk is on fire >&2; exit 7"))
-	wantEntry(t, second, "failing", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
+	wantEntry(t, node, "failing", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
 		return e.State == nodestate.StateErroring && e.Failures == 2
 	})
-	wantReport(t, "failing", "the end of its log", func(r *nodestate.JobReport) bool {
+	wantReport(t, node, "failing", "the end of its log", func(r *nodestate.JobReport) bool {
 		return r.ExitCode != nil && *r.ExitCode != 0 && strings.Contains(r.LogTail, "the disk is on fire")
 	})
-	if got := journal(t, second, "alpha"); len(got) != 2 {
+	if got := journal(t, node, "alpha"); len(got) != 2 {
 		t.Errorf("one retry is allowed, it ran: %q", got)
 	}
-	wantNoFile(t, second, "etc/e2e/alpha")
-	wantEvent(t, "failing", "AttemptFailed", second, "alpha")
+	wantNoFile(t, node, "etc/e2e/alpha")
+	wantEvent(t, "failing", "AttemptFailed", node, "alpha")
 
 	apply(t, manifest("true"))
 	wantReady(t, "failing")
-	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
+	wantFile(t, node, "etc/e2e/alpha", "1.0.0")
 }
 
 // An image that is nowhere shows with the kubelet's words, and a version that
 // exists heals it. JB-01.
 func TestMissingImage_JB01(t *testing.T) {
-	fresh(t)
-	install(t, "missing", alone("missing", "9.9.9", ""))
-	e := wantEntry(t, second, "missing", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
+	node := lease(t)
+	fresh(t, node)
+	install(t, "missing", alone(node, "missing", "9.9.9", ""))
+	e := wantEntry(t, node, "missing", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
 		return e.State == nodestate.StateErroring
 	})
 	if e.Reason != "ErrImagePull" && e.Reason != "ImagePullBackOff" {
@@ -50,22 +52,23 @@ func TestMissingImage_JB01(t *testing.T) {
 		t.Errorf("nothing ran, but %d failures are counted", e.Failures)
 	}
 
-	apply(t, alone("missing", "1.0.0", ""))
+	apply(t, alone(node, "missing", "1.0.0", ""))
 	wantReady(t, "missing")
-	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
+	wantFile(t, node, "etc/e2e/alpha", "1.0.0")
 }
 
 // A log of any length and content leaves its end on the node, in the bounds of
 // the record. JB-26.
 func TestLongLog_JB26(t *testing.T) {
-	fresh(t)
-	install(t, "failing", alone("failing", "1.0.0", `      configMap:
+	node := lease(t)
+	fresh(t, node)
+	install(t, "talking", alone(node, "talking", "1.0.0", `      configMap:
         apply.sh: |
           seq 20000 | sed 's/$/ żółta łąka/'
           printf 'no \377\376 text\n'
           exit 3
 `))
-	wantReport(t, "failing", "the end of its log", func(r *nodestate.JobReport) bool {
+	wantReport(t, node, "talking", "the end of its log", func(r *nodestate.JobReport) bool {
 		return len(r.LogTail) <= nodestate.MaxLogTail && strings.Contains(r.LogTail, "20000 żółta łąka") &&
 			strings.Contains(r.LogTail, "no \ufffd") && !strings.Contains(r.LogTail, " 1 żółta")
 	})
@@ -74,8 +77,9 @@ func TestLongLog_JB26(t *testing.T) {
 // A stage that takes longer than it may is ended, with SIGKILL if it must be, and
 // that is a failure.
 func TestStageTimeout(t *testing.T) {
-	fresh(t)
-	install(t, "hanging", alone("hanging", "1.0.0", `      stageTimeout: 4s
+	node := lease(t)
+	fresh(t, node)
+	install(t, "hanging", alone(node, "hanging", "1.0.0", `      stageTimeout: 4s
       gracefulShutdown: 2s
       configMap:
         apply.sh: |
@@ -84,40 +88,41 @@ func TestStageTimeout(t *testing.T) {
           echo waiting for a disk that never comes
           while :; do sleep 1; done
 `))
-	e := wantEntry(t, second, "hanging", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
+	e := wantEntry(t, node, "hanging", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
 		return e.State == nodestate.StateErroring
 	})
 	if e.Failures != 2 || e.Reason != "DeadlineExceeded" {
 		t.Errorf("the record is %+v", e)
 	}
-	wantReport(t, "hanging", "a deadline, and the end of the log", func(r *nodestate.JobReport) bool {
+	wantReport(t, node, "hanging", "a deadline, and the end of the log", func(r *nodestate.JobReport) bool {
 		return r.Reason == "DeadlineExceeded" && strings.Contains(r.LogTail, "a disk that never comes")
 	})
-	wantEvent(t, "hanging", "AttemptFailed", second, "DeadlineExceeded")
-	wantNoFile(t, second, "etc/e2e/alpha")
+	wantEvent(t, "hanging", "AttemptFailed", node, "DeadlineExceeded")
+	wantNoFile(t, node, "etc/e2e/alpha")
 }
 
 // A step that takes more memory than it may fails with the kubelet's word for
 // it, and so does an interrupt. JB-25.
 func TestOutOfMemory_JB25(t *testing.T) {
 	const eat = "x=aaaaaaaa; while :; do x=$x$x; done"
-	fresh(t)
-	install(t, "eating", alone("eating", "1.0.0", `      resources: {cpuRequest: 50m, cpuLimit: "1", memoryRequest: 64Mi, memoryLimit: 64Mi}
+	node := lease(t, second)
+	fresh(t, node)
+	install(t, "eating", alone(node, "eating", "1.0.0", `      resources: {cpuRequest: 50m, cpuLimit: "1", memoryRequest: 64Mi, memoryLimit: 64Mi}
       configMap: {apply.sh: "`+eat+`"}
       interrupt: {type: service, services: [e2e.service]}
 `))
-	wantReport(t, "eating", "OOMKilled", func(r *nodestate.JobReport) bool {
+	wantReport(t, node, "eating", "OOMKilled", func(r *nodestate.JobReport) bool {
 		return r.Reason == "OOMKilled" && r.Stage == nodestate.StageApply
 	})
 
-	put(t, second, "run/systemctl.sh", notes+"mkdir /run/eaten 2>/dev/null || exit 0\n"+eat+"\n")
+	put(t, node, "run/systemctl.sh", notes+"mkdir /run/eaten 2>/dev/null || exit 0\n"+eat+"\n")
 	t.Cleanup(func() {
-		put(t, second, "run/systemctl.sh", notes)
-		touch(t, second, "run/eaten", false)
+		put(t, node, "run/systemctl.sh", notes)
+		touch(t, node, "run/eaten", false)
 	})
-	apply(t, alone("eating", "1.0.0", "      interrupt: {type: service, services: [e2e.service]}\n"))
-	wantEvent(t, "eating", "AttemptFailed", second, "interrupt", "OOMKilled")
-	wantComplete(t, second, "eating", "alpha", "1.0.0", nodestate.StagePostInterrupt)
-	wantFile(t, second, "var/lib/e2e/calls", "systemctl daemon-reload\nsystemctl daemon-reload\nsystemctl restart e2e.service")
-	wantOpen(t, second)
+	apply(t, alone(node, "eating", "1.0.0", "      interrupt: {type: service, services: [e2e.service]}\n"))
+	wantEvent(t, "eating", "AttemptFailed", node, "interrupt", "OOMKilled")
+	wantComplete(t, node, "eating", "alpha", "1.0.0", nodestate.StagePostInterrupt)
+	wantFile(t, node, "var/lib/e2e/calls", "systemctl daemon-reload\nsystemctl daemon-reload\nsystemctl restart e2e.service")
+	wantOpen(t, node)
 }

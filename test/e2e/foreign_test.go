@@ -31,7 +31,7 @@ spec:
           #!/bin/sh
           rm /etc/motd
 `
-	fresh(t)
+	fresh(t, first, second)
 	install(t, "foreign", manifest)
 	wantReady(t, "foreign")
 	for _, node := range []string{first, second} {

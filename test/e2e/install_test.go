@@ -4,7 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nodewright/nodewright/apis/nodestate"
+	"github.com/nodewright/nodewright/apis/packagejob"
 )
 
 const threePackages = `apiVersion: nodewright.nvidia.com/v1alpha1
@@ -22,9 +25,10 @@ spec:
       configMap: {settings: "one"}
 `
 
-// Three packages in the order of their dependencies, on both nodes.
+// Three packages in the order of their dependencies, on both nodes. No pod of
+// theirs has a token for the API server (SE-01).
 func TestInstall(t *testing.T) {
-	fresh(t)
+	fresh(t, first, second)
 	install(t, "three", threePackages)
 	wantReady(t, "three")
 	for _, node := range []string{first, second} {
@@ -40,5 +44,16 @@ func TestInstall(t *testing.T) {
 		}
 		wantFile(t, node, "etc/e2e/gamma.settings", "one")
 		wantEvent(t, "three", "NodeComplete", node)
+	}
+	list, err := bed.admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: packagejob.LabelName + "=three"})
+	if err != nil || len(list.Items) == 0 {
+		t.Fatalf("%d pods of packages (%v)", len(list.Items), err)
+	}
+	for i := range list.Items {
+		for _, v := range list.Items[i].Spec.Volumes {
+			if v.Secret != nil || v.Projected != nil {
+				t.Errorf("pod %s has the volume %s", list.Items[i].Name, v.Name)
+			}
+		}
 	}
 }

@@ -121,7 +121,8 @@ spec:
 // An interrupt of type service: the workload leaves under its budget, systemctl
 // is called on the host, and the node takes pods again.
 func TestServiceInterrupt(t *testing.T) {
-	fresh(t)
+	lease(t, second)
+	fresh(t, second)
 	serve(t)
 	install(t, "interrupting", interrupting(service))
 	wantComplete(t, second, "interrupting", "alpha", "1.0.0", nodestate.StagePostInterrupt)
@@ -134,7 +135,8 @@ func TestServiceInterrupt(t *testing.T) {
 // A reboot: the machine goes down once, comes up under another boot ID, and only
 // that counts. What an uninstall said can be read when its record is gone (JB-18).
 func TestReboot(t *testing.T) {
-	fresh(t)
+	lease(t, second)
+	fresh(t, second)
 	serve(t)
 	before, err := bed.admin.CoreV1().Nodes().Get(t.Context(), second, metav1.GetOptions{})
 	if err != nil {
@@ -162,7 +164,7 @@ func TestReboot(t *testing.T) {
 	wantOpen(t, second)
 
 	// Uninstalling interrupts as well.
-	forget(t)
+	forget(t, second)
 	kubectl(t, "patch", "nodewright", "interrupting", "--type=merge", "-p", `{"spec":{"packages":{"alpha":{"uninstall":{"apply":true}}}}}`)
 	eventually(t, "the record of the package is gone", func(ctx context.Context) error {
 		_, r, err := record(ctx, second)

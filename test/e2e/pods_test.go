@@ -17,8 +17,8 @@ import (
 
 // slow is a package whose apply waits until its host has the file /run/go, and
 // ends with an exit code on SIGTERM.
-func slow(onTerm int) string {
-	return alone("slow", "1.0.0", fmt.Sprintf(`      gracefulShutdown: 10s
+func slow(node, name string, onTerm int) string {
+	return alone(node, name, "1.0.0", fmt.Sprintf(`      gracefulShutdown: 10s
       configMap:
         apply.sh: |
           trap 'echo "alpha got TERM" >>/var/lib/e2e/journal; exit %d' TERM
@@ -28,8 +28,9 @@ func slow(onTerm int) string {
 }
 
 // What ends a running step from outside is no failure of the package: the step
-// gets SIGTERM, and the stage runs again. JB-11.
+// gets SIGTERM, and once it has ended (JB-30) the stage runs again. JB-11.
 func TestEndedFromOutside_JB11(t *testing.T) {
+	node := lease(t)
 	for _, tc := range []struct {
 		name string
 		// end ends the pod, resume lets the package go on; it may be nil.
@@ -48,15 +49,15 @@ func TestEndedFromOutside_JB11(t *testing.T) {
 		}, nil},
 		{"pod evicted", evict, nil},
 	} {
-		t.Run(tc.name, func(t *testing.T) { runsAgain(t, 1, tc.end, tc.resume) })
+		t.Run(tc.name, func(t *testing.T) { runsAgain(t, node, "slow", 1, tc.end, tc.resume) })
 	}
 }
 
 // A step that ends well although its pod was evicted runs once more, and is
 // complete once. JB-10.
 func TestEvictedStepThatSucceeds_JB10(t *testing.T) {
-	runsAgain(t, 0, evict, nil)
-	if told, err := events(t.Context(), "slow", "NodeComplete"); err != nil || len(told) != 1 {
+	runsAgain(t, lease(t), "evicted", 0, evict, nil)
+	if told, err := events(t.Context(), "evicted", "NodeComplete"); err != nil || len(told) != 1 {
 		t.Errorf("the node is told to be complete by %q (%v)", told, err)
 	}
 }
@@ -70,16 +71,16 @@ func evict(t *testing.T, pod *corev1.Pod) {
 }
 
 // runsAgain lets a step that runs end from outside, with an exit code of its own,
-// and wants it to run a second time, after the first one has ended (JB-30).
-func runsAgain(t *testing.T, exitCode int, end func(*testing.T, *corev1.Pod), resume func(*testing.T)) {
+// and wants it to run a second time, after the first one has ended.
+func runsAgain(t *testing.T, node, name string, exitCode int, end func(*testing.T, *corev1.Pod), resume func(*testing.T)) {
 	t.Helper()
-	fresh(t)
-	hold(t)
-	install(t, "slow", slow(exitCode))
-	pod := waiting(t, 1)
+	fresh(t, node)
+	hold(t, node)
+	install(t, name, slow(node, name, exitCode))
+	pod := waiting(t, node, name, 1)
 	end(t, pod)
 	eventually(t, "the step got SIGTERM", func(context.Context) error {
-		if lines := journal(t, second, "alpha"); !slices.Contains(lines, "got TERM") {
+		if lines := journal(t, node, "alpha"); !slices.Contains(lines, "got TERM") {
 			return fmt.Errorf("the journal holds %q", lines)
 		}
 		return nil
@@ -94,17 +95,17 @@ func runsAgain(t *testing.T, exitCode int, end func(*testing.T, *corev1.Pod), re
 	if resume != nil {
 		resume(t)
 	}
-	waiting(t, 2)
-	release(t)
-	e := wantComplete(t, second, "slow", "alpha", "1.0.0", nodestate.StageConfig)
+	waiting(t, node, name, 2)
+	release(t, node)
+	e := wantComplete(t, node, name, "alpha", "1.0.0", nodestate.StageConfig)
 	if e.Failures != 0 {
 		t.Errorf("%d failures are counted", e.Failures)
 	}
-	if told, err := events(t.Context(), "slow", "AttemptFailed"); err != nil || len(told) > 0 {
+	if told, err := events(t.Context(), name, "AttemptFailed"); err != nil || len(told) > 0 {
 		t.Errorf("failures are told: %q (%v)", told, err)
 	}
-	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
-	lines := slices.DeleteFunc(journal(t, second, "alpha"), func(line string) bool { return strings.Contains(line, "check") || strings.Contains(line, "config") })
+	wantFile(t, node, "etc/e2e/alpha", "1.0.0")
+	lines := slices.DeleteFunc(journal(t, node, "alpha"), func(line string) bool { return strings.Contains(line, "check") || strings.Contains(line, "config") })
 	want := []string{"1.0.0 apply begin", "waits", "got TERM", "1.0.0 apply begin", "waits", "1.0.0 apply end"}
 	if exitCode == 0 {
 		want = slices.Insert(want, 3, "1.0.0 apply end")
@@ -115,28 +116,28 @@ func runsAgain(t *testing.T, exitCode int, end func(*testing.T, *corev1.Pod), re
 }
 
 // hold lets steps wait for release.
-func hold(t *testing.T) {
+func hold(t *testing.T, node string) {
 	t.Helper()
-	wantNoFile(t, second, "run/go")
-	t.Cleanup(func() { touch(t, second, "run/go", false) })
+	wantNoFile(t, node, "run/go")
+	t.Cleanup(func() { touch(t, node, "run/go", false) })
 }
 
-func release(t *testing.T) {
+func release(t *testing.T, node string) {
 	t.Helper()
-	touch(t, second, "run/go", true)
+	touch(t, node, "run/go", true)
 }
 
 // waiting waits until the step waits for the n-th time, and gives its pod.
-func waiting(t *testing.T, n int) *corev1.Pod {
+func waiting(t *testing.T, node, name string, n int) *corev1.Pod {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the step waits for the %d. time", n), func(context.Context) error {
-		lines := journal(t, second, "alpha")
+		lines := journal(t, node, "alpha")
 		if got := strings.Count(strings.Join(lines, "\n")+"\n", "waits\n"); got != n {
 			return fmt.Errorf("it waited %d times: %q", got, lines)
 		}
 		return nil
 	})
-	list, err := bed.admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: packagejob.LabelName + "=slow"})
+	list, err := bed.admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: packagejob.LabelName + "=" + name})
 	if err != nil {
 		t.Fatal(err)
 	}

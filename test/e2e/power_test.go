@@ -14,15 +14,16 @@ import (
 // A machine that loses its power in the middle of a step comes back and runs the
 // step again. The package is complete once, and nobody has to do anything.
 func TestPowerCutInTheMiddle(t *testing.T) {
-	fresh(t)
-	hold(t)
-	install(t, "slow", slow(1))
-	waiting(t, 1)
+	lease(t, second)
+	fresh(t, second)
+	hold(t, second)
+	install(t, "cut", slow(second, "cut", 1))
+	waiting(t, second, "cut", 1)
 	bed.machines[second].cycle(t)
-	waiting(t, 2)
-	release(t)
-	wantComplete(t, second, "slow", "alpha", "1.0.0", nodestate.StageConfig)
-	wantReady(t, "slow")
+	waiting(t, second, "cut", 2)
+	release(t, second)
+	wantComplete(t, second, "cut", "alpha", "1.0.0", nodestate.StageConfig)
+	wantReady(t, "cut")
 	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
 }
 
@@ -30,10 +31,11 @@ func TestPowerCutInTheMiddle(t *testing.T) {
 // so do its Jobs; when it comes back under the same name it is a new node, and
 // gets its packages again. JB-21.
 func TestNodeIsReplaced_JB21(t *testing.T) {
-	fresh(t)
-	hold(t)
-	install(t, "slow", slow(1))
-	waiting(t, 1)
+	lease(t, second)
+	fresh(t, second)
+	hold(t, second)
+	install(t, "replaced", slow(second, "replaced", 1))
+	waiting(t, second, "replaced", 1)
 	node, on := bed.nodes[second], false
 	if err := node.PowerOff(); err != nil {
 		t.Fatal(err)
@@ -50,24 +52,24 @@ func TestNodeIsReplaced_JB21(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the Jobs of the node are gone", func(ctx context.Context) error {
-		jobs, err := bed.admin.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: packagejob.LabelName + "=slow"})
+		jobs, err := bed.admin.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: packagejob.LabelName + "=replaced"})
 		if err == nil && len(jobs.Items) > 0 {
 			err = fmt.Errorf("there are %d", len(jobs.Items))
 		}
 		return err
 	})
-	wantReady(t, "slow")
-	wantEvent(t, "slow", "OrphanDeleted", second)
+	wantReady(t, "replaced")
+	wantEvent(t, "replaced", "OrphanDeleted", second)
 
-	forget(t)
+	forget(t, second)
 	on = true
 	if err := node.Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	waiting(t, 1)
-	release(t)
-	wantComplete(t, second, "slow", "alpha", "1.0.0", nodestate.StageConfig)
-	wantReady(t, "slow")
+	waiting(t, second, "replaced", 1)
+	release(t, second)
+	wantComplete(t, second, "replaced", "alpha", "1.0.0", nodestate.StageConfig)
+	wantReady(t, "replaced")
 	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
 }
 

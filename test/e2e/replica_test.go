@@ -20,7 +20,7 @@ import (
 // began: both replicas have one network here, so another pod with the labels of a
 // replica stands for the second one.
 func TestLastReplica(t *testing.T) {
-	fresh(t)
+	fresh(t, first, second)
 	t.Cleanup(func() { home(t) })
 	install(t, "interrupting", strings.ReplaceAll(interrupting(service), second, first))
 	wantWait(t, first, "interrupting", nodestate.SlotLastReplica, "last ready replica")

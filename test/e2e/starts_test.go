@@ -13,46 +13,49 @@ import (
 
 // A container that cannot be made shows with the kubelet's words. JB-02.
 func TestMissingSecret_JB02(t *testing.T) {
-	fresh(t)
-	install(t, "unmade", alone("unmade", "1.0.0", `      env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: nowhere, key: token}}}]
+	node := lease(t)
+	fresh(t, node)
+	install(t, "unmade", alone(node, "unmade", "1.0.0", `      env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: nowhere, key: token}}}]
 `))
-	e := wantEntry(t, second, "unmade", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
+	e := wantEntry(t, node, "unmade", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
 		return e.State == nodestate.StateErroring
 	})
 	if e.Reason != "CreateContainerConfigError" || !strings.Contains(e.Message, "nowhere") || e.Failures != 0 {
 		t.Errorf("the record is %+v", e)
 	}
-	apply(t, alone("unmade", "1.0.0", ""))
+	apply(t, alone(node, "unmade", "1.0.0", ""))
 	wantReady(t, "unmade")
-	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
+	wantFile(t, node, "etc/e2e/alpha", "1.0.0")
 }
 
 // A pod that the kubelet does not admit ran nothing: no failure is counted, and
 // the record says what the kubelet said. JB-07.
 func TestRefusedByTheKubelet_JB07(t *testing.T) {
-	fresh(t)
-	install(t, "refused", alone("refused", "1.0.0", `      resources: {cpuRequest: "100", cpuLimit: "100", memoryRequest: 64Mi, memoryLimit: 64Mi}
+	node := lease(t)
+	fresh(t, node)
+	install(t, "refused", alone(node, "refused", "1.0.0", `      resources: {cpuRequest: "100", cpuLimit: "100", memoryRequest: 64Mi, memoryLimit: 64Mi}
 `))
-	wantEvent(t, "refused", "AttemptReplaced", second, "OutOfcpu")
-	e := wantEntry(t, second, "refused", "alpha", "waiting for another attempt", func(e *nodestate.PackageStatus) bool {
+	wantEvent(t, "refused", "AttemptReplaced", node, "OutOfcpu")
+	e := wantEntry(t, node, "refused", "alpha", "waiting for another attempt", func(e *nodestate.PackageStatus) bool {
 		return e.Attempt > 1
 	})
 	if e.State == nodestate.StateErroring || e.Failures != 0 {
 		t.Errorf("the record is %+v", e)
 	}
-	apply(t, alone("refused", "1.0.0", ""))
+	apply(t, alone(node, "refused", "1.0.0", ""))
 	wantReady(t, "refused")
-	wantFile(t, second, "etc/e2e/alpha", "1.0.0")
+	wantFile(t, node, "etc/e2e/alpha", "1.0.0")
 }
 
 // A digest pins the image: the kubelet runs that one and says so, and the record
 // has it. SE-07.
 func TestPinnedImage_SE07(t *testing.T) {
-	fresh(t)
+	node := lease(t)
+	fresh(t, node)
 	digest := bed.images.named(t, "alpha:1.0.0").Digest
-	install(t, "pinned", alone("pinned", "1.0.0", `      containerSHA: `+digest+"\n"))
+	install(t, "pinned", alone(node, "pinned", "1.0.0", `      containerSHA: `+digest+"\n"))
 	wantReady(t, "pinned")
-	e := wantComplete(t, second, "pinned", "alpha", "1.0.0", nodestate.StageConfig)
+	e := wantComplete(t, node, "pinned", "alpha", "1.0.0", nodestate.StageConfig)
 	if e.ContainerSHA != digest {
 		t.Errorf("the record has digest %q, want %q", e.ContainerSHA, digest)
 	}
@@ -82,20 +85,21 @@ func imageIDs(p *corev1.Pod) string {
 // An image that cannot be pulled keeps its own package back, and no interrupt of
 // another one. The node stays closed until both are complete. JB-31.
 func TestInterruptBesideAMissingImage_JB31(t *testing.T) {
-	fresh(t)
+	node := lease(t, second)
+	fresh(t, node)
 	manifest := func(version string) string {
-		return alone("beside", version, `    beta:
+		return alone(node, "beside", version, `    beta:
       version: 1.0.0
       image: registry.invalid/e2e/beta
       interrupt: `+service+"\n")
 	}
 	install(t, "beside", manifest("9.9.9"))
-	wantComplete(t, second, "beside", "beta", "1.0.0", nodestate.StagePostInterrupt)
-	wantFile(t, second, "var/lib/e2e/calls", "systemctl daemon-reload\nsystemctl restart e2e.service")
-	wantEntry(t, second, "beside", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
+	wantComplete(t, node, "beside", "beta", "1.0.0", nodestate.StagePostInterrupt)
+	wantFile(t, node, "var/lib/e2e/calls", "systemctl daemon-reload\nsystemctl restart e2e.service")
+	wantEntry(t, node, "beside", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
 		return e.State == nodestate.StateErroring
 	})
 	apply(t, manifest("1.0.0"))
 	wantReady(t, "beside")
-	wantOpen(t, second)
+	wantOpen(t, node)
 }

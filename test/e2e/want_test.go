@@ -72,15 +72,15 @@ func apply(t *testing.T, text string) {
 	kubectl(t, "apply", "--server-side", "-f", file)
 }
 
-// alone is the manifest of a NodeWright with one package, alpha, on the second
-// node; more are further lines of the package.
-func alone(name, version, more string) string {
+// alone is the manifest of a NodeWright with one package, alpha, on one node; more
+// are further lines of the package.
+func alone(node, name, version, more string) string {
 	return `apiVersion: nodewright.nvidia.com/v1alpha1
 kind: NodeWright
 metadata:
   name: ` + name + `
 spec:
-  nodeSelectors: {matchLabels: {kubernetes.io/hostname: ` + second + `}}
+  nodeSelectors: {matchLabels: {kubernetes.io/hostname: ` + node + `}}
   packages:
     alpha:
       version: ` + version + `
@@ -146,12 +146,12 @@ func wantEntry(t *testing.T, node, nw, pkg, what string, as func(*nodestate.Pack
 	return e
 }
 
-// wantReport waits until the evidence of a failed attempt of the package alpha on
-// the second node is as told.
-func wantReport(t *testing.T, nw, what string, as func(*nodestate.JobReport) bool) {
+// wantReport waits until the evidence of a failed attempt of the package alpha is
+// as told.
+func wantReport(t *testing.T, node, nw, what string, as func(*nodestate.JobReport) bool) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the evidence of %s has %s", nw, what), func(ctx context.Context) error {
-		_, r, err := record(ctx, second)
+		_, r, err := record(ctx, node)
 		if err != nil {
 			return err
 		}
@@ -209,15 +209,20 @@ func wantEvent(t *testing.T, nw, reason string, parts ...string) {
 	})
 }
 
-// events are the messages of events about a NodeWright, of one reason.
+// events are the messages of events about a NodeWright, of one reason: the one
+// that has the name now, or all that had it.
 func events(ctx context.Context, nw, reason string) ([]string, error) {
+	now := &v1alpha1.NodeWright{}
+	if err := bed.client.Get(ctx, client.ObjectKey{Name: nw}, now); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
 	list, err := bed.admin.EventsV1().Events("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	for i := range list.Items {
-		if e := &list.Items[i]; e.Regarding.Name == nw && e.Reason == reason {
+		if e := &list.Items[i]; e.Regarding.Name == nw && e.Reason == reason && (now.UID == "" || e.Regarding.UID == now.UID) {
 			out = append(out, e.Note)
 		}
 	}
@@ -267,22 +272,22 @@ func journal(t *testing.T, node, pkg string) []string {
 }
 
 // fresh makes hosts on which no package ever was.
-func fresh(t *testing.T) {
+func fresh(t *testing.T, nodes ...string) {
 	t.Helper()
-	forget(t)
-	for _, n := range bed.nodes {
-		if err := os.RemoveAll(n.Path("etc/e2e")); err != nil {
+	forget(t, nodes...)
+	for _, node := range nodes {
+		if err := os.RemoveAll(bed.nodes[node].Path("etc/e2e")); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// forget empties the journals and the notes of calls on all nodes.
-func forget(t *testing.T) {
+// forget empties the journals and the notes of calls.
+func forget(t *testing.T, nodes ...string) {
 	t.Helper()
-	for _, n := range bed.nodes {
+	for _, node := range nodes {
 		for _, name := range []string{"journal", "calls"} {
-			if err := os.RemoveAll(n.Path("var/lib/e2e/" + name)); err != nil {
+			if err := os.RemoveAll(bed.nodes[node].Path("var/lib/e2e/" + name)); err != nil {
 				t.Fatal(err)
 			}
 		}
