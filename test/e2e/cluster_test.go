@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -174,21 +173,13 @@ func (c *cluster) deploy(ctx context.Context) error {
 	})
 }
 
-// lease gives a test a node that it shares with no other one: that of the name, or
-// any. Tests that have one run beside each other, those without run before.
-func lease(t *testing.T, names ...string) string {
+// lease gives a test a node that it shares with no other one. Tests that have one
+// run beside each other, those without run before. What drains or reboots takes
+// the second one: the operator runs on the first.
+func lease(t *testing.T, node string) string {
 	t.Helper()
 	t.Parallel()
-	a, b := bed.free[first], bed.free[second]
-	if slices.Contains(names, second) {
-		a = nil
-	}
-	node := first
-	select {
-	case <-a:
-	case <-b:
-		node = second
-	}
+	<-bed.free[node]
 	t.Cleanup(func() { bed.free[node] <- struct{}{} })
 	progress("%s begins on %s", t.Name(), node)
 	return node

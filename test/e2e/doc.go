@@ -7,6 +7,7 @@
 // starts containers and makes cgroups, which go test ./... should not do by
 // itself.
 //
-// Node first has the manager; what interrupts a node is done on node second. Both
+// Node first has the manager; what interrupts a node is done on node second. Tests
+// that need one node only run beside each other, with a lease of it. Both nodes
 // have the network of this machine, on which servers listen on the loopback only.
 package e2e

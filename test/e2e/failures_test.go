@@ -10,7 +10,7 @@ import (
 // A script that fails is tried again; then the package is erroring, with the end
 // of its log on the node, until it is mended.
 func TestFailingScript(t *testing.T) {
-	node := lease(t)
+	node := lease(t, first)
 	fresh(t, node)
 	manifest := func(script string) string {
 		return alone(node, "failing", "1.0.0", `      configMap: {apply.sh: "`+script+"\"}\n")
@@ -36,7 +36,7 @@ func TestFailingScript(t *testing.T) {
 // An image that is nowhere shows with the kubelet's words, and a version that
 // exists heals it. JB-01.
 func TestMissingImage_JB01(t *testing.T) {
-	node := lease(t)
+	node := lease(t, first)
 	fresh(t, node)
 	install(t, "missing", alone(node, "missing", "9.9.9", ""))
 	e := wantEntry(t, node, "missing", "alpha", "erroring", func(e *nodestate.PackageStatus) bool {
@@ -60,7 +60,7 @@ func TestMissingImage_JB01(t *testing.T) {
 // A log of any length and content leaves its end on the node, in the bounds of
 // the record. JB-26.
 func TestLongLog_JB26(t *testing.T) {
-	node := lease(t)
+	node := lease(t, first)
 	fresh(t, node)
 	install(t, "talking", alone(node, "talking", "1.0.0", `      configMap:
         apply.sh: |
@@ -77,7 +77,7 @@ func TestLongLog_JB26(t *testing.T) {
 // A stage that takes longer than it may is ended, with SIGKILL if it must be, and
 // that is a failure.
 func TestStageTimeout(t *testing.T) {
-	node := lease(t)
+	node := lease(t, first)
 	fresh(t, node)
 	install(t, "hanging", alone(node, "hanging", "1.0.0", `      stageTimeout: 4s
       gracefulShutdown: 2s

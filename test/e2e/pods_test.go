@@ -30,7 +30,7 @@ func slow(node, name string, onTerm int) string {
 // What ends a running step from outside is no failure of the package: the step
 // gets SIGTERM, and once it has ended (JB-30) the stage runs again. JB-11.
 func TestEndedFromOutside_JB11(t *testing.T) {
-	node := lease(t)
+	node := lease(t, first)
 	for _, tc := range []struct {
 		name string
 		// end ends the pod, resume lets the package go on; it may be nil.
@@ -56,7 +56,7 @@ func TestEndedFromOutside_JB11(t *testing.T) {
 // A step that ends well although its pod was evicted runs once more, and is
 // complete once. JB-10.
 func TestEvictedStepThatSucceeds_JB10(t *testing.T) {
-	runsAgain(t, lease(t), "evicted", 0, evict, nil)
+	runsAgain(t, lease(t, first), "evicted", 0, evict, nil)
 	if told, err := events(t.Context(), "evicted", "NodeComplete"); err != nil || len(told) != 1 {
 		t.Errorf("the node is told to be complete by %q (%v)", told, err)
 	}

@@ -50,7 +50,7 @@ func (c *cluster) makeSamples(ctx context.Context, root string) error {
 // The packages under config/samples/packages, as their manifest has them, on a
 // labelled node. Deleting it leaves the host as it was.
 func TestSamples(t *testing.T) {
-	node := lease(t)
+	node := lease(t, first)
 	nw, manifest, err := samples()
 	if err != nil {
 		t.Fatal(err)

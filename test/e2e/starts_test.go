@@ -13,7 +13,7 @@ import (
 
 // A container that cannot be made shows with the kubelet's words. JB-02.
 func TestMissingSecret_JB02(t *testing.T) {
-	node := lease(t)
+	node := lease(t, first)
 	fresh(t, node)
 	install(t, "unmade", alone(node, "unmade", "1.0.0", `      env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: nowhere, key: token}}}]
 `))
@@ -31,7 +31,7 @@ func TestMissingSecret_JB02(t *testing.T) {
 // A pod that the kubelet does not admit ran nothing: no failure is counted, and
 // the record says what the kubelet said. JB-07.
 func TestRefusedByTheKubelet_JB07(t *testing.T) {
-	node := lease(t)
+	node := lease(t, first)
 	fresh(t, node)
 	install(t, "refused", alone(node, "refused", "1.0.0", `      resources: {cpuRequest: "100", cpuLimit: "100", memoryRequest: 64Mi, memoryLimit: 64Mi}
 `))
@@ -50,7 +50,7 @@ func TestRefusedByTheKubelet_JB07(t *testing.T) {
 // A digest pins the image: the kubelet runs that one and says so, and the record
 // has it. SE-07.
 func TestPinnedImage_SE07(t *testing.T) {
-	node := lease(t)
+	node := lease(t, first)
 	fresh(t, node)
 	digest := bed.images.named(t, "alpha:1.0.0").Digest
 	install(t, "pinned", alone(node, "pinned", "1.0.0", `      containerSHA: `+digest+"\n"))
