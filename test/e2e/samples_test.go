@@ -71,10 +71,9 @@ func TestSamples(t *testing.T) {
 	if hosts, err := file(node, "etc/hosts"); err != nil || !strings.Contains(hosts, "192.0.2.10 registry.example") {
 		t.Errorf("/etc/hosts holds %q (%v)", hosts, err)
 	}
-	for other := range bed.nodes {
-		if _, r, err := record(t.Context(), other); other != node && (err != nil || r.Status[nw.Name] != "") {
-			t.Errorf("%s is not selected, its status is %q (%v)", other, r.Status[nw.Name], err)
-		}
+	// Of its own counts only: another test may have taken the other node away.
+	if got := kubectl(t, "get", "nodewright", nw.Name, "-o", "jsonpath={.status.nodes.selected}"); got != "1" {
+		t.Errorf("%s selects %s nodes, one is labelled", nw.Name, got)
 	}
 
 	kubectl(t, "delete", "nodewright", nw.Name, "--timeout=120s")
