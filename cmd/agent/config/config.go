@@ -40,7 +40,7 @@ func (m Mode) IsCheck() bool { return strings.HasSuffix(string(m), checkSuffix) 
 func (m Mode) Of() Mode { return Mode(strings.TrimSuffix(string(m), checkSuffix)) }
 
 // Known tells whether there is such a mode.
-func (m Mode) Known() bool { return slices.Contains(Modes(), m.Of()) && m.Of()+checkSuffix != m.Of() }
+func (m Mode) Known() bool { return slices.Contains(Modes(), m.Of()) }
 
 // Step is one program that runs in a mode.
 type Step struct {

@@ -4,16 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // CopyTree copies what is below the directory from over the directory to, both
 // on the host, as a user of the host would: links that the host has there are
-// followed. Modes are kept. A relative link to a file below from is copied as
+// followed. Modes are kept, except of directories that the host has already. A relative link to a file below from is copied as
 // that file, as earlier agents did; any other link is copied as it is. It is an
 // error if there is anything but files, directories and links.
 func (r *Root) CopyTree(from, to string) error {
-	if err := r.MkdirAll(to); err != nil {
+	if err := r.copyDir(from, to); err != nil {
 		return err
 	}
 	entries, err := r.ReadDir(from)
@@ -37,6 +40,47 @@ func (r *Root) CopyTree(from, to string) error {
 		}
 	}
 	return nil
+}
+
+// copyDir makes the directory to, if there is none, with the mode of from.
+func (r *Root) copyDir(from, to string) error {
+	if f, err := r.open(to, unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
+		return f.Close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	info, err := r.Stat(from)
+	if err != nil {
+		return err
+	}
+	to, err = r.follow(to)
+	if err != nil {
+		return err
+	}
+	return r.swap(to, func(dir *os.File, temp, tempPath string) error {
+		if err := r.gate(Change{Call: "mkdir", Path: tempPath}); err != nil {
+			return err
+		}
+		if err := unix.Mkdirat(int(dir.Fd()), temp, 0o700); err != nil {
+			return wrap("mkdir", tempPath, err)
+		}
+		if err := r.gate(Change{Call: "chmod", Path: tempPath}); err != nil {
+			return err
+		}
+		// No change of the umask: the mode of a new directory passes it.
+		return wrap("chmod", tempPath, unix.Fchmodat(int(dir.Fd()), temp, unixMode(info.Mode()), 0))
+	})
+}
+
+// unixMode is the mode of a file as the kernel has it.
+func unixMode(m fs.FileMode) uint32 {
+	mode := uint32(m.Perm())
+	for bit, value := range map[fs.FileMode]uint32{fs.ModeSetuid: unix.S_ISUID, fs.ModeSetgid: unix.S_ISGID, fs.ModeSticky: unix.S_ISVTX} {
+		if m&bit != 0 {
+			mode |= value
+		}
+	}
+	return mode
 }
 
 func (r *Root) copyLink(from, to string) error {

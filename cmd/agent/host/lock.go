@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,8 +12,41 @@ import (
 // Lock takes the lock at path and waits for it as long as the context lives.
 // It is the process's until the file is closed, or until the process ends,
 // however it ends; programs that it starts do not hold it. waiting is called
-// once if somebody else holds the lock.
+// if somebody else holds the lock.
 func (r *Root) Lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
+	for {
+		f, err := r.lock(ctx, path, waiting)
+		if err != nil {
+			return nil, err
+		}
+		there, err := r.same(f, path)
+		if err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		if there {
+			return f, nil
+		}
+		// Somebody removed the file meanwhile: the next one makes it anew, and
+		// would not meet this lock.
+		_ = f.Close()
+	}
+}
+
+// same tells whether the file is the one at path.
+func (r *Root) same(f *os.File, path string) (bool, error) {
+	mine, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := r.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(mine, there), err
+}
+
+func (r *Root) lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	if err := r.gate(Change{Call: "lock", Path: path}); err != nil {
 		return nil, err
 	}

@@ -20,7 +20,8 @@ func (r *Root) Remove(path string) error {
 }
 
 // RemoveAll removes what is at path and below it. Links are removed, never
-// followed. What is not there is no error.
+// followed. What is not there is no error, also if another program removes it
+// meanwhile.
 func (r *Root) RemoveAll(path string) error {
 	return r.removeFrom(path, func(dir *os.File, base string) error { return r.removeAll(dir, base, path) })
 }
@@ -52,6 +53,9 @@ func (r *Root) removeAll(dir *os.File, base, path string) error {
 		return err
 	}
 	fd, err := unix.Openat(int(dir.Fd()), base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return wrap("open", path, err)
 	}
@@ -66,7 +70,10 @@ func (r *Root) removeAll(dir *os.File, base, path string) error {
 			return err
 		}
 	}
-	return r.unlink(dir, base, path, unix.AT_REMOVEDIR)
+	if err := r.unlink(dir, base, path, unix.AT_REMOVEDIR); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (r *Root) unlink(dir *os.File, base, path string, flags int) error {

@@ -59,15 +59,15 @@ func (r *Root) swap(path string, build func(dir *os.File, temp, tempPath string)
 	temp := tempName(base)
 	parent, _ := split(path)
 	tempPath := parent + "/" + temp
-	if err := r.unlink(dir, temp, tempPath, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := r.removeAll(dir, temp, tempPath); err != nil {
 		return err
 	}
 	if err := build(dir, temp, tempPath); err != nil {
-		_ = r.unlink(dir, temp, tempPath, 0)
+		_ = r.removeAll(dir, temp, tempPath)
 		return err
 	}
 	if err := r.rename(dir, temp, tempPath, base, path); err != nil {
-		_ = r.unlink(dir, temp, tempPath, 0)
+		_ = r.removeAll(dir, temp, tempPath)
 		return err
 	}
 	return r.syncDir(dir, parent)

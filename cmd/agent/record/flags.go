@@ -102,12 +102,15 @@ func field(data, name string) (value string, ok bool) {
 	return "", false
 }
 
-// SetDone says that the step was done in this run. When it returns, that
-// outlives a power cut.
+// SetDone says that the step was done in this run. When it returns, that and
+// what the step wrote outlive a power cut; at no time the flag does alone.
 func (s *Store) SetDone(step *config.Step) error {
 	flag, err := s.flagPath(s.Package, step)
 	if err != nil {
 		return err
+	}
+	if err := s.Host.Sync(s.Dir); err != nil {
+		return fmt.Errorf("set flag of step %s: write back what it did: %w", step.Path, err)
 	}
 	always := "False"
 	if step.AlwaysRuns {
