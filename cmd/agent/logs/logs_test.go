@@ -121,12 +121,78 @@ func TestFileIsBounded(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
+	// A log that is just full is not cut.
+	for range MaxSize / MaxLine {
+		if _, err := files.Err.Write(line); err != nil {
+			t.Fatal(err)
+		}
+	}
 	_ = files.Close()
+	if data, err := os.ReadFile(filepath.Join(r.Dir(), "log/a-2026-01-02-030405.log.err")); err != nil || len(data) != MaxSize {
+		t.Errorf("log of %d bytes, %v", len(data), err)
+	}
 	data, err := os.ReadFile(filepath.Join(r.Dir(), "log/a-2026-01-02-030405.log"))
 	if err != nil || len(data) > MaxSize+len(cutNotice) || !bytes.HasSuffix(data, []byte(cutNotice)) {
 		t.Errorf("log of %d bytes, %v", len(data), err)
 	}
 	if files, err := (&Dir{Host: r, Now: fixed}).Create("a"); files != nil || err != nil {
 		t.Errorf("logs that are off: %v, %v", files, err)
+	}
+}
+
+// TestWhichLogsGo: the oldest ones, also where the clock of the host was put
+// back since; a link in the place of a log is no way to another file.
+func TestWhichLogsGo(t *testing.T) {
+	dir := t.TempDir()
+	r, err := host.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	d := &Dir{Host: r, Path: "/log", Now: fixed}
+	if err := os.MkdirAll(filepath.Join(dir, "log"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "keep"), []byte("keep"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// The first name is the newest file.
+	for i, stamp := range []string{"2025-01-01-000000", "2027-01-01-000000", "2026-06-01-000000", "2026-03-01-000000", "2026-02-01-000000"} {
+		for _, suffix := range []string{suffixOut, suffixErr} {
+			file := filepath.Join(dir, "log", "a-"+stamp+suffix)
+			if err := os.WriteFile(file, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			at := fixed().Add(-time.Duration(i) * time.Hour)
+			if err := os.Chtimes(file, at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Symlink("../keep", filepath.Join(dir, "log", "a-2024-01-01-000000.log")); err != nil {
+		t.Fatal(err)
+	}
+	files, err := d.Create("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = files.Close()
+	entries, err := os.ReadDir(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		if stamp, is := strings.CutSuffix(e.Name(), suffixErr); is {
+			left = append(left, stamp)
+		}
+	}
+	// The link is new: four with it, and the one that was created.
+	want := []string{"a-2025-01-01-000000", "a-2026-01-02-030405", "a-2026-06-01-000000", "a-2027-01-01-000000"}
+	if diff := cmp.Diff(want, left); diff != "" {
+		t.Error(diff)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "keep")); err != nil || string(data) != "keep" {
+		t.Errorf("keep has %q, %v", data, err)
 	}
 }
