@@ -125,6 +125,24 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
+// TestWhereItIsNoJSON: who edits a file by hand needs the line.
+func TestWhereItIsNoJSON(t *testing.T) {
+	for data, want := range map[string]string{
+		"":                         "it is empty",
+		" \n":                      "it is empty",
+		"\ufeff{}":                 "byte order mark",
+		"{\n\"a\": 1,\n}":          "line 3: invalid character '}'",
+		"{\n\n  \"a\" 1}":          "line 3: invalid character '1' after object key",
+		"{\n\"a\": [":              "ends in the middle, in line 2",
+		"{}\n{}":                   "invalid character after top-level value",
+		strings.Repeat("[", 1<<15): "exceeded max depth",
+	} {
+		if _, err := Decode([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: error %v lacks %q", data, err, want)
+		}
+	}
+}
+
 func TestModes(t *testing.T) {
 	for mode, known := range map[Mode]bool{
 		Apply: true, Uninstall.Check(): true, "post-interrupt-check": true,

@@ -3,8 +3,10 @@ package config
 import (
 	"bytes"
 	_ "embed" // the schema
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -72,6 +74,25 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "; ")
 }
 
+// place says where in the data the error is, where that is known.
+func place(data []byte, err error) error {
+	var syntax *json.SyntaxError
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return errors.New("it is empty")
+	case bytes.HasPrefix(data, []byte("\ufeff")):
+		return errors.New("it begins with a byte order mark, which is to be left out")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("it ends in the middle, in line %d", line(data))
+	case errors.As(err, &syntax) && syntax.Offset <= int64(len(data)):
+		return fmt.Errorf("line %d: %w", line(data[:syntax.Offset]), err)
+	}
+	return err
+}
+
+// line is the number of the last line of the data.
+func line(data []byte) int { return bytes.Count(data, []byte("\n")) + 1 }
+
 // validate gives the object beside Problems as well, unless it is of a version of
 // which nothing more can be said.
 func validate(data []byte) (map[string]any, error) {
@@ -80,7 +101,7 @@ func validate(data []byte) (map[string]any, error) {
 	}
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("it is not JSON: %w", err)
+		return nil, fmt.Errorf("it is not JSON: %w", place(data, err))
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {

@@ -77,7 +77,7 @@ func (h *Host) Run(ctx context.Context, c *Command) (int, error) {
 	err = cmd.Start()
 	_, _ = out.Close(), failed.Close()
 	if err != nil {
-		return 0, fmt.Errorf("start %s: %w", c.Program, err)
+		return 0, fmt.Errorf("start %s: %w", c.Program, h.explain(program, c.Dir, err))
 	}
 	ended, told := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -52,6 +52,70 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestWhyItDoesNotStart: the kernel says "no such file" of a script that is
+// there.
+func TestWhyItDoesNotStart(t *testing.T) {
+	h := machine(t)
+	dir := t.TempDir()
+	for content, want := range map[string]string{
+		"#!/no/such/python -u\n": `the interpreter "/no/such/python", which its first line names, is not on the host`,
+		"#! /bin/sh\r\n":         `the interpreter "/bin/sh\r", which`,
+		"#!" + dir + "/x":        `is not on the host`,
+		"echo":                   "neither a binary for this kind of machine nor a script whose first line is as #!/bin/sh",
+		"":                       "neither a binary",
+		"\x7fELF":                "neither a binary",
+	} {
+		program := filepath.Join(dir, "step")
+		if err := os.WriteFile(program, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		_, err := h.Run(t.Context(), &Command{Program: program, Dir: "/", Out: &out, Err: &out})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "step") > 1 {
+			t.Errorf("%q: error %v lacks %q", content, err, want)
+		}
+	}
+	program := filepath.Join(dir, "step")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(program, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for at, want := range map[string]string{"/": "does not let it run", dir + "/gone": "the directory " + dir + "/gone that it starts in does not exist"} {
+		if _, err := h.Run(t.Context(), &Command{Program: program, Dir: at, Out: &out, Err: &out}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("in %s: error %v lacks %q", at, err, want)
+		}
+	}
+}
+
+// TestMissingLoader runs a program of this machine where its loader is not.
+func TestMissingLoader(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root changes the root of a program")
+	}
+	dir := t.TempDir()
+	// The test itself is static.
+	data, err := os.ReadFile("/bin/ls")
+	if err != nil || !bytes.Contains(data[:min(len(data), 4096)], []byte("/ld-")) {
+		t.Skipf("/bin/ls is not linked to a loader here: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "step"), data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, err := host.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	var out bytes.Buffer
+	_, err = (&Host{Root: r}).Run(t.Context(), &Command{Program: "/step", Dir: "/", Out: &out, Err: &out})
+	if err == nil || !strings.Contains(err.Error(), "the loader that it is linked for is not on the host") {
+		t.Errorf("error: %v", err)
+	}
+}
+
 // What a program left running may print for a moment, and is not waited for.
 func TestLeftBehind(t *testing.T) {
 	var out, failed bytes.Buffer

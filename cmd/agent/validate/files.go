@@ -39,15 +39,21 @@ func (r *Report) files(root *os.Root, c *config.Inspection) {
 			r.add(Warning, name, "", "is in the package, and files in it are replaced by "+overlaid[name], "no such directory")
 		}
 	}
-	info, err := root.Lstat(rootDir)
+	info, err := root.Stat(rootDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+	case leadsOut(err):
+		r.add(Warning, rootDir, "", "is a link that leads out of the package, to whatever a host has there", "a directory in the package")
 	case err != nil || !info.IsDir():
 		r.add(Error, rootDir, "", "is not a directory", "a directory whose files are copied over the host")
 	default:
 		r.tree(root)
 	}
 }
+
+// leadsOut tells whether a link on the way leads out of the package. os.Root has
+// no error of its own for that.
+func leadsOut(err error) bool { return err != nil && !errors.As(err, new(syscall.Errno)) }
 
 // program checks the file of a step.
 func (r *Report) program(root *os.Root, field, file string) {
@@ -56,8 +62,7 @@ func (r *Report) program(root *os.Root, field, file string) {
 	case errors.Is(err, fs.ErrNotExist):
 		r.add(Error, configFile, field, file+" does not exist", "a file in the package; in "+config.StepDir+" there are: "+siblings(root))
 		return
-	case err != nil && !errors.As(err, new(syscall.Errno)):
-		// os.Root has no error of its own for a link that leads out.
+	case leadsOut(err):
 		r.add(Warning, configFile, field, file+" is a link that leads out of the package, to whatever a host has there", "a file in the package")
 		return
 	case err != nil:
@@ -119,7 +124,11 @@ func (r *Report) tree(root *os.Root) {
 		switch {
 		case err != nil:
 			r.add(Error, file, "", "cannot be read: "+reason(err), "files that can be read")
-		case !d.IsDir() && !d.Type().IsRegular() && d.Type() != fs.ModeSymlink:
+		case d.Type() == fs.ModeSymlink:
+			if _, err := root.Stat(file); errors.Is(err, syscall.ELOOP) {
+				r.add(Error, file, "", "is a link that leads back to itself, and cannot be copied", "a link that leads to a file")
+			}
+		case !d.IsDir() && !d.Type().IsRegular():
 			r.add(Error, file, "", "is neither a file nor a directory nor a link, and the agent copies nothing else", "it to be made by a step")
 		}
 		return nil

@@ -48,6 +48,8 @@ type Report struct {
 	Name     string    `json:"name"`
 	Version  string    `json:"version"`
 	Findings []Finding `json:"findings"`
+	// wrong are the places that have an error.
+	wrong map[string]bool
 }
 
 // Count gives the number of findings of a severity.
@@ -61,8 +63,21 @@ func (r *Report) Count(s Severity) int {
 	return n
 }
 
+// add adds a finding. One error is enough for a field: what else there is to say
+// of a wrong value follows from it. A file that several steps run is told once.
 func (r *Report) add(s Severity, file, field, is, want string) {
-	r.Findings = append(r.Findings, Finding{Severity: s, File: file, Field: field, Is: is, Want: want})
+	f := Finding{Severity: s, File: file, Field: field, Is: is, Want: want}
+	place := file + "\x00" + field
+	if field == "" {
+		place = f.String()
+	}
+	if r.wrong[place] {
+		return
+	}
+	if s == Error {
+		r.wrong[place] = true
+	}
+	r.Findings = append(r.Findings, f)
 }
 
 const configFile = "config.json"
@@ -86,8 +101,8 @@ func Dir(dir string) (*Report, error) {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	r := &Report{Dir: home, Findings: []Finding{}}
-	data, err := root.ReadFile(configFile)
+	r := &Report{Dir: home, Findings: []Finding{}, wrong: map[string]bool{}}
+	data, err := readConfig(root)
 	if err != nil {
 		r.add(Error, configFile, "", "cannot be read: "+reason(err), "a regular file in the package")
 		return r, nil
@@ -107,6 +122,21 @@ func Dir(dir string) (*Report, error) {
 	r.meaning(c)
 	r.files(root, c)
 	return r, nil
+}
+
+// readConfig reads config.json, if it is a file that the agent would read.
+func readConfig(root *os.Root) ([]byte, error) {
+	info, err := root.Stat(configFile)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		// To open a pipe would wait for somebody to write.
+		return nil, errors.New("it is not a regular file")
+	case info.Size() > config.MaxSize:
+		return nil, fmt.Errorf("it has %d bytes, at most %d are read", info.Size(), config.MaxSize)
+	}
+	return root.ReadFile(configFile)
 }
 
 func find(dir string) (string, error) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nodewright/nodewright/cmd/agent/config"
 )
 
 // bed is a package that is valid until it is spoilt.
@@ -126,26 +128,30 @@ func TestFindings(t *testing.T) {
 		},
 			[]string{"package_version: error: is of type number", "modes.apply[0].returncodes: error:", "modes.apply[0].path: error: skyhook_dir/gone does not exist, want a file in the package; in skyhook_dir there are: apply.sh, check", "modes.apply[1].path: error: skyhook_dir/also-gone"}},
 		"no JSON":          {func(b *bed) { b.file("config.json", "{") }, []string{"config.json: error: it is not JSON"}},
-		"config directory": {func(b *bed) { b.remove("config.json"); b.file("config.json/x", "") }, []string{"config.json: error: cannot be read: is a directory"}},
-		"other schema":     {top("schema_version", "v9"), []string{`schema_version: error: "v9" is not known, want one of v1`}},
-		"unknown mode":     {func(b *bed) { b.mode("aply") }, []string{"modes.aply: error: is not known, want one of apply"}},
-		"step leaves":      {apply("path", "../../x"), []string{`path: error: "../../x" leaves the package`}},
-		"no regular file":  {apply("path", "."), []string{"modes.apply[0].path: error: skyhook_dir is not a regular file"}},
-		"through a file":   {apply("path", "apply.sh/x"), []string{"path: error: skyhook_dir/apply.sh/x cannot be reached: not a directory"}},
-		"dangling link":    {func(b *bed) { b.link("gone", "skyhook_dir/l"); b.mode("apply", step("l")) }, []string{"path: error: skyhook_dir/l does not exist"}},
-		"link leaves":      {func(b *bed) { b.link("/bin/true", "skyhook_dir/l"); b.mode("apply", step("l")) }, []string{"path: warning: skyhook_dir/l is a link that leads out of the package"}},
-		"no start":         {func(b *bed) { b.file("skyhook_dir/apply.sh", "echo") }, []string{"skyhook_dir/apply.sh: error: can be started by no host", "#!/bin/sh"}},
-		"empty step":       {func(b *bed) { b.file("skyhook_dir/apply.sh", "") }, []string{"can be started by no host"}},
-		"CR LF":            {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!/bin/sh\r\n") }, []string{"error: has lines that end with CR LF"}},
-		"relative":         {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!sh\n") }, []string{"error: names no interpreter by an absolute path"}},
-		"config key":       {top("expected_config_files", []any{"sub/a"}), []string{`expected_config_files[0]: error: "sub/a" can be no key`}},
-		"env argument":     {apply("arguments", []any{"env:"}), []string{"modes.apply[0].arguments[0]: error: \"env:\" names no variable"}},
-		"root_dir":         {func(b *bed) { b.remove("root_dir"); b.file("root_dir", "") }, []string{"root_dir: error: is not a directory"}},
-		"pipe": {func(b *bed) {
-			if err := syscall.Mkfifo(filepath.Join(b.dir, "root_dir/p"), 0o600); err != nil {
-				b.t.Fatal(err)
-			}
-		}, []string{"root_dir/p: error: is neither a file"}},
+		"config directory": {func(b *bed) { b.remove("config.json"); b.file("config.json/x", "") }, []string{"config.json: error: cannot be read: it is not a regular file"}},
+		"config pipe":      {func(b *bed) { b.remove("config.json"); b.pipe("config.json") }, []string{"config.json: error: cannot be read: it is not a regular file"}},
+		"config large": {func(b *bed) { b.file("config.json", strings.Repeat(" ", config.MaxSize+1)) },
+			[]string{"config.json: error: cannot be read: it has 1048577 bytes, at most 1048576 are read"}},
+		"step pipe":       {func(b *bed) { b.pipe("skyhook_dir/p"); b.mode("apply", step("p")) }, []string{"path: error: skyhook_dir/p is not a regular file"}},
+		"step link loop":  {func(b *bed) { b.link("l", "skyhook_dir/l"); b.mode("apply", step("l")) }, []string{"path: error: skyhook_dir/l cannot be reached: too many levels"}},
+		"other schema":    {top("schema_version", "v9"), []string{`schema_version: error: "v9" is not known, want one of v1`}},
+		"unknown mode":    {func(b *bed) { b.mode("aply") }, []string{"modes.aply: error: is not known, want one of apply"}},
+		"step leaves":     {apply("path", "../../x"), []string{`path: error: "../../x" leaves the package`}},
+		"no regular file": {apply("path", "."), []string{"modes.apply[0].path: error: skyhook_dir is not a regular file"}},
+		"through a file":  {apply("path", "apply.sh/x"), []string{"path: error: skyhook_dir/apply.sh/x cannot be reached: not a directory"}},
+		"dangling link":   {func(b *bed) { b.link("gone", "skyhook_dir/l"); b.mode("apply", step("l")) }, []string{"path: error: skyhook_dir/l does not exist"}},
+		"link leaves":     {func(b *bed) { b.link("/bin/true", "skyhook_dir/l"); b.mode("apply", step("l")) }, []string{"path: warning: skyhook_dir/l is a link that leads out of the package"}},
+		"no start":        {func(b *bed) { b.file("skyhook_dir/apply.sh", "echo") }, []string{"skyhook_dir/apply.sh: error: can be started by no host", "#!/bin/sh"}},
+		"empty step":      {func(b *bed) { b.file("skyhook_dir/apply.sh", "") }, []string{"can be started by no host"}},
+		"CR LF":           {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!/bin/sh\r\n") }, []string{"error: has lines that end with CR LF"}},
+		"relative":        {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!sh\n") }, []string{"error: names no interpreter by an absolute path"}},
+		"config key":      {top("expected_config_files", []any{"sub/a"}), []string{`expected_config_files[0]: error: "sub/a" can be no key`}},
+		"env argument":    {apply("arguments", []any{"env:"}), []string{"modes.apply[0].arguments[0]: error: \"env:\" names no variable"}},
+		"root_dir":        {func(b *bed) { b.remove("root_dir"); b.file("root_dir", "") }, []string{"root_dir: error: is not a directory"}},
+		"root_dir link":   {func(b *bed) { b.remove("root_dir"); b.link("/etc", "root_dir") }, []string{"root_dir: warning: is a link that leads out of the package"}},
+		"linked pipe":     {func(b *bed) { b.remove("root_dir"); b.pipe("other/p"); b.link("other", "root_dir") }, []string{"root_dir/p: error: is neither a file"}},
+		"copied loop":     {func(b *bed) { b.link("l", "root_dir/l") }, []string{"root_dir/l: error: is a link that leads back to itself"}},
+		"pipe":            {func(b *bed) { b.pipe("root_dir/p") }, []string{"root_dir/p: error: is neither a file"}},
 
 		"no check":      {func(b *bed) { b.mode("config", step("check")) }, []string{"modes.config: warning: has no check", "config-check"}},
 		"no steps":      {func(b *bed) { b.doc["modes"] = map[string]any{}; b.write() }, []string{"modes: warning: has no steps"}},
@@ -191,6 +197,52 @@ func TestFindings(t *testing.T) {
 				t.Errorf("%d errors, want some: %v\n%s", r.Count(Error), errors, got)
 			}
 		})
+	}
+}
+
+// TestOneFindingForOneFault: what follows from a fault is not told beside it.
+func TestOneFindingForOneFault(t *testing.T) {
+	for name, spoil := range map[string]func(*bed){
+		"name":    func(b *bed) { b.doc["package_name"] = "a/b"; b.write() },
+		"version": func(b *bed) { b.doc["package_version"] = "1.0.0-" + strings.Repeat("a", 300); b.write() },
+		"modes":   func(b *bed) { delete(b.doc, "modes"); b.write() },
+		"file":    func(b *bed) { b.doc["expected_config_files"] = []any{"../x"}; b.write() },
+		"path":    func(b *bed) { b.mode("apply", step("a\x00b")) },
+		"code":    func(b *bed) { b.mode("apply", with("apply.sh", "returncodes", []any{1e30})) },
+		"script": func(b *bed) {
+			b.file("skyhook_dir/apply.sh", "echo")
+			b.mode("apply", step("apply.sh"), with("apply.sh", "arguments", []any{"again"}))
+		},
+	} {
+		b := newBed(t)
+		spoil(b)
+		if r, err := Dir(b.dir); err != nil || len(r.Findings) != 1 || r.Count(Error) != 1 {
+			t.Errorf("%s: found %v, %v, want one error", name, r.Findings, err)
+		}
+	}
+}
+
+// TestRootDirThatIsALink: what leads to a directory of the package is as good.
+func TestRootDirThatIsALink(t *testing.T) {
+	b := newBed(t)
+	b.remove("root_dir")
+	b.file("files/etc/x", "")
+	b.link("files", "root_dir")
+	// A link that is right on the host only is copied as a link.
+	b.link("../usr/lib/x", "files/etc/y")
+	if r, err := Dir(b.dir); err != nil || len(r.Findings) != 0 {
+		t.Errorf("found %v, %v", r.Findings, err)
+	}
+}
+
+func (b *bed) pipe(name string) {
+	b.t.Helper()
+	file := filepath.Join(b.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
