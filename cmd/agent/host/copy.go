@@ -17,7 +17,7 @@ import (
 // error if there is anything but files, directories and links.
 func (r *Root) CopyTree(from, to string) error {
 	if err := r.copyDir(from, to); err != nil {
-		return err
+		return fmt.Errorf("copy %s to %s: %w", from, to, err)
 	}
 	entries, err := r.ReadDir(from)
 	if err != nil {
@@ -27,16 +27,18 @@ func (r *Root) CopyTree(from, to string) error {
 		source, target := from+"/"+e.Name(), strings.TrimRight(to, "/")+"/"+e.Name()
 		switch e.Type() {
 		case fs.ModeDir:
-			err = r.CopyTree(source, target)
+			if err := r.CopyTree(source, target); err != nil {
+				return err
+			}
 		case fs.ModeSymlink:
 			err = r.copyLink(source, target)
 		case 0:
 			err = r.copyFile(source, target)
 		default:
-			err = fmt.Errorf("copy %s: only files, directories and links are copied", source)
+			err = errors.New("only files, directories and links are copied")
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("copy %s to %s: %w", source, target, err)
 		}
 	}
 	return nil

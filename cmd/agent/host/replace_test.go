@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -153,7 +154,31 @@ func TestCopyTreeRefusesDevices(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "pkg/fifo"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.CopyTree("/pkg", "/"); err == nil {
-		t.Error("a pipe was copied")
+	err := r.CopyTree("/pkg", "/")
+	if err == nil || err.Error() != "copy /pkg/fifo to /fifo: only files, directories and links are copied" {
+		t.Errorf("a pipe was copied: %v", err)
+	}
+}
+
+// TestWhatCannotBeCopied: the error names the file and its place, not only that
+// which the file is written to first.
+func TestWhatCannotBeCopied(t *testing.T) {
+	for _, tc := range []struct {
+		files map[string]string
+		want  string
+	}{
+		{map[string]string{"pkg/etc/x": "", "etc": ""}, "copy /pkg/etc to /etc: "},
+		{map[string]string{"pkg/etc/x": "", "etc/x/y": ""}, "copy /pkg/etc/x to /etc/x: "},
+		{map[string]string{"pkg/etc/x": "->/etc/z", "etc/x/y": ""}, "copy /pkg/etc/x to /etc/x: "},
+		{map[string]string{"pkg/etc/x": "->x", "etc/y": ""}, "copy /pkg/etc/x to /etc/x: "},
+	} {
+		r, dir := tree(t, tc.files)
+		err := r.CopyTree("/pkg", "/")
+		if err == nil || !strings.HasPrefix(err.Error(), tc.want) || strings.Count(err.Error(), "copy") != 1 {
+			t.Errorf("%v: error %v, want %s", tc.files, err, tc.want)
+		}
+		if left := temps(t, dir); len(left) > 0 {
+			t.Errorf("%v: left behind %q", tc.files, left)
+		}
 	}
 }
