@@ -16,7 +16,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -55,47 +54,70 @@ func main() {
 	}
 }
 
+// image is one to build: what it holds, and the name of its archive.
+type image struct {
+	*oci.Spec
+	archive string
+}
+
 func build(ctx context.Context, o *options) ([]*oci.Image, error) {
+	// Compiling takes a while; what is wrong with the arguments is said before.
+	packages, err := o.packageImages()
+	if err != nil {
+		return nil, err
+	}
 	work, err := os.MkdirTemp("", "images")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	var out []*oci.Image
-	add := func(s *oci.Spec, name string) error {
-		s.Arch = o.arch
-		image, err := oci.Build(ctx, s, filepath.Join(o.out, name+".tar"))
-		if err == nil {
-			out = append(out, image)
-		}
-		return err
-	}
+	var images []image
 	for _, c := range oci.Own {
 		binary := filepath.Join(work, c.Name)
 		if err := oci.Compile(ctx, ".", c.Command, o.arch, binary, o.says); err != nil {
-			return out, err
+			return nil, err
 		}
 		s := c.Spec("nodewright/"+c.Name+":"+o.tag, binary)
 		if _, err := os.Stat(o.certificates); err == nil && c.Name == "manager" {
 			s.WithCertificates(o.certificates)
 		}
-		if err := add(s, c.Name); err != nil {
-			return out, err
-		}
+		images = append(images, image{s, c.Name})
 	}
-	for _, p := range o.packages {
-		dir, ref, ok := strings.Cut(p, "=")
-		if !ok {
-			return out, fmt.Errorf("package %q: want DIR=NAME:TAG", p)
-		}
-		s, err := oci.Package(ref, dir, o.busybox, "")
+	var out []*oci.Image
+	for _, i := range append(images, packages...) {
+		i.Arch = o.arch
+		built, err := oci.Build(ctx, i.Spec, filepath.Join(o.out, i.archive+".tar"))
 		if err != nil {
 			return out, err
 		}
-		base, _, _ := strings.Cut(path.Base(ref), ":")
-		if err := add(s, base); err != nil {
-			return out, err
+		out = append(out, built)
+	}
+	return out, nil
+}
+
+// packageImages are the images of the packages that the arguments name.
+func (o *options) packageImages() ([]image, error) {
+	// Whose archive has which name.
+	taken := map[string]string{}
+	for _, c := range oci.Own {
+		taken[c.Name] = "the " + c.Name + " itself"
+	}
+	var out []image
+	for _, p := range o.packages {
+		dir, ref, ok := strings.Cut(p, "=")
+		if !ok {
+			return nil, fmt.Errorf("package %q: want DIR=NAME:TAG", p)
 		}
+		s, err := oci.Package(ref, dir, o.busybox, "")
+		if err != nil {
+			return nil, err
+		}
+		archive := oci.Base(ref)
+		if by, ok := taken[archive]; ok {
+			return nil, fmt.Errorf("package %q: its archive %s.tar would replace that of %s, want another name", p, archive, by)
+		}
+		taken[archive] = "package " + dir
+		out = append(out, image{s, archive})
 	}
 	return out, nil
 }

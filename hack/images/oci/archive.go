@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -115,11 +116,22 @@ func parseRef(ref string) (repository, tag string, err error) {
 	if !strings.HasSuffix(ref, ":"+t.TagStr()) {
 		return "", "", errors.New("the name has no tag, want one as nodewright/agent:dev")
 	}
+	for part := range strings.SplitSeq(t.RepositoryStr(), "/") {
+		if strings.Trim(part, ".") == "" {
+			return "", "", fmt.Errorf("the name has a part %q, which no registry takes", part)
+		}
+	}
 	registry := t.RegistryStr()
 	if registry == name.DefaultRegistry {
 		registry = "docker.io"
 	}
 	return registry + "/" + t.RepositoryStr(), t.TagStr(), nil
+}
+
+// Base is the last part of the name of an image, without its tag.
+func Base(ref string) string {
+	base, _, _ := strings.Cut(path.Base(ref), ":")
+	return base
 }
 
 func (s *Spec) arch() string {

@@ -138,9 +138,9 @@ func program(file, arch string) ([]byte, error) {
 }
 
 // Tree is the layer that has a directory's files at a place in the image. Links
-// stay links; those that leave the directory, and devices and sockets, are
-// errors.
-func Tree(dir, at string) (Layer, error) {
+// stay links; those that leave the directory are errors, except below the
+// directory free in it: they are right elsewhere. So are devices and sockets.
+func Tree(dir, at, free string) (Layer, error) {
 	var out Layer
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -158,7 +158,8 @@ func Tree(dir, at string) (Layer, error) {
 			if e.Link, err = os.Readlink(file); err != nil {
 				return err
 			}
-			if filepath.IsAbs(e.Link) || !filepath.IsLocal(filepath.Join(filepath.Dir(inside), e.Link)) {
+			leaves := filepath.IsAbs(e.Link) || !filepath.IsLocal(filepath.Join(filepath.Dir(inside), e.Link))
+			if leaves && !strings.HasPrefix(inside, free+string(filepath.Separator)) {
 				return fmt.Errorf("link %s leads to %s, out of the directory", file, e.Link)
 			}
 		case 0:

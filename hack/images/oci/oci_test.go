@@ -268,7 +268,7 @@ func TestSameInputsSameDigest(t *testing.T) {
 	}
 	// Another machine or another day must come to the same: this changes only
 	// with what the image holds.
-	const want = "sha256:2c8ea6f84d99fb9d2325ecc1082438fd80fc293716eb97fb35938ffaa82d237a"
+	const want = "sha256:ef553e425c660abb4c1d7b945577323ffa01266c07375cb2f535227bac99a06b"
 	if digests[0] != want {
 		t.Errorf("digest %s, want %s", digests[0], want)
 	}
@@ -283,6 +283,8 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		"no tag":         {&Spec{Ref: "nodewright/agent"}, "has no tag"},
+		"up":             {&Spec{Ref: "a/../b:1"}, `has a part ".."`},
+		"empty part":     {&Spec{Ref: "a//b:1"}, `has a part ""`},
 		"port, no tag":   {&Spec{Ref: "registry.example:5000/agent"}, "has no tag"},
 		"digest":         {&Spec{Ref: "a/b@sha256:" + strings.Repeat("a", 64)}, "want a name with a tag"},
 		"nothing":        {&Spec{}, "want a name with a tag"},
@@ -315,9 +317,12 @@ func TestRefusedPackages(t *testing.T) {
 		spoil func(dir string) error
 		want  string
 	}{
-		"no config":     {func(dir string) error { return os.Remove(filepath.Join(dir, "config.json")) }, "config.json: no such file"},
-		"no directory":  {os.RemoveAll, "no such file"},
-		"link leaves":   {func(dir string) error { return os.Symlink("../../../etc/shadow", filepath.Join(dir, "root_dir/etc/z")) }, "out of the directory"},
+		"no config":    {func(dir string) error { return os.Remove(filepath.Join(dir, "config.json")) }, "config.json: no such file"},
+		"no directory": {os.RemoveAll, "no such file"},
+		"link leaves":  {func(dir string) error { return os.Symlink("../../../etc/shadow", filepath.Join(dir, "skyhook_dir/z")) }, "out of the directory"},
+		"root_dir": {func(dir string) error {
+			return errors.Join(os.RemoveAll(dir+"/root_dir"), os.Symlink("/etc", dir+"/root_dir"))
+		}, "out of the directory"},
 		"absolute link": {func(dir string) error { return os.Symlink("/etc/shadow", filepath.Join(dir, "z")) }, "out of the directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -329,6 +334,34 @@ func TestRefusedPackages(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestLinksOfTheHost: in root_dir, links lead to where they do on the host, as
+// those do that enable a unit.
+func TestLinksOfTheHost(t *testing.T) {
+	dir := newPackage(t, 1)
+	for link, target := range map[string]string{"root_dir/etc/absolute": "/lib/systemd/system/a.service", "root_dir/etc/up": "../../../run/x"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := Tree(dir, PackageDir, hostTree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, e := range tree {
+		if e.Link != "" {
+			got[e.Path] = e.Link
+		}
+	}
+	want := map[string]string{
+		"nodewright-package/root_dir/etc/absolute": "/lib/systemd/system/a.service", "nodewright-package/root_dir/etc/up": "../../../run/x",
+		"nodewright-package/root_dir/etc/y": "x",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 )
 
@@ -27,6 +26,8 @@ nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin
 
 	// PackageDir is where a package lies in its image.
 	PackageDir = "nodewright-package"
+	// hostTree is what of a package is copied over the host.
+	hostTree = "root_dir"
 	// EarlierPackageDir is where earlier operators look for it as well.
 	EarlierPackageDir = "skyhook-package"
 )
@@ -108,12 +109,15 @@ func Package(ref, dir, busybox, at string) (*Spec, error) {
 	if at == "" {
 		at = PackageDir
 	}
-	tree, err := Tree(dir, at)
+	if _, _, err := parseRef(ref); err != nil {
+		return nil, fmt.Errorf("package %s as %q: %w", dir, ref, err)
+	}
+	tree, err := Tree(dir, at, hostTree)
 	if err != nil {
 		return nil, fmt.Errorf("package %s: %w", dir, err)
 	}
 	return &Spec{
-		Ref: ref, User: root, Labels: labels(path.Base(filepath.ToSlash(dir))), Entrypoint: []string{"/bin/sh"},
+		Ref: ref, User: root, Labels: labels(Base(ref)), Entrypoint: []string{"/bin/sh"},
 		Layers: []Layer{append(base(), shell(busybox)...), tree},
 	}, nil
 }
