@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,7 +115,7 @@ func TestPowerCut(t *testing.T) {
 		if n > 500 {
 			t.Fatal("no end")
 		}
-		tr := newTree(t, nil, copyDir+"/root_dir/etc/a", "/etc/a", copyDir+"/skyhook_dir/one", copyDir+"/skyhook_dir/two", copyDir+"/skyhook_dir/look")
+		tr := newTree(t, nil, copyDir+"/root_dir/etc/a", copyDir+"/root_dir/etc/new/b", "/etc/a", copyDir+"/skyhook_dir/one", copyDir+"/skyhook_dir/two", copyDir+"/skyhook_dir/look")
 		tr.config(map[string][]step{"apply": {newStep("one"), newStep("two")}, "apply-check": {newStep("look")}}, nil)
 		tr.file("/etc/a", "before")
 		env, err := parseEnvironment(tr.env)
@@ -157,6 +159,9 @@ func TestPowerCut(t *testing.T) {
 		if got := tr.read("/etc/a"); got != "before" && got != "content" {
 			t.Errorf("cut %d: the host has %q", n, got)
 		}
+		if got := tr.read("/etc/new/b"); got != "content" && !strings.Contains(got, "no such file") {
+			t.Errorf("cut %d: the host has a new file with %q", n, got)
+		}
 		before := fmt.Sprint(ran)
 		if err != nil {
 			if err := work(-1); err != nil {
@@ -172,6 +177,12 @@ func TestPowerCut(t *testing.T) {
 			if got := tr.read(effect(name)); got != "done" {
 				t.Errorf("cut %d: the work of %s is lost, the host has %q", n, name, got)
 			}
+		}
+		if got := tr.read("/etc/new/b"); got != "content" {
+			t.Errorf("cut %d: the new file has %q in the end", n, got)
+		}
+		if left, _ := filepath.Glob(tr.path("/etc/.nodewright-*")); len(left) > 0 {
+			t.Errorf("cut %d: left behind %q", n, left)
 		}
 		contains(t, tr.read("/var/lib/nw/history/tuning.json"), `"current-version":"1.0.0"`)
 		if err == nil {
