@@ -12,9 +12,10 @@ import (
 
 // CopyTree copies what is below the directory from over the directory to, both
 // on the host, as a user of the host would: links that the host has there are
-// followed. Modes are kept, except of directories that the host has already. A relative link to a file below from is copied as
-// that file, as earlier agents did; any other link is copied as it is. It is an
-// error if there is anything but files, directories and links.
+// followed. Modes are kept, except of directories that the host has already. A
+// relative link to a file below from is copied as that file, as earlier agents
+// did; any other link is copied as it is. It is an error if there is anything but
+// files, directories and links.
 func (r *Root) CopyTree(from, to string) error {
 	if err := r.copyDir(from, to); err != nil {
 		return fmt.Errorf("copy %s to %s: %w", from, to, err)
@@ -69,7 +70,7 @@ func (r *Root) copyDir(from, to string) error {
 		if err := r.gate(Change{Call: "chmod", Path: tempPath}); err != nil {
 			return err
 		}
-		// No change of the umask: the mode of a new directory passes it.
+		// Not by mkdir, whose mode the umask takes bits from.
 		return wrap("chmod", tempPath, unix.Fchmodat(int(dir.Fd()), temp, unixMode(info.Mode()), 0))
 	})
 }

@@ -12,53 +12,69 @@ import (
 // waits on one of a network may have no end.
 var localDirs = []string{"/", "/boot", "/boot/efi", "/etc", "/opt", "/usr", "/var", "/var/lib"}
 
-// remote are the types of file systems that other machines or programs write
-// back; see statfs(2).
-var remote = map[int64]bool{
-	unix.NFS_SUPER_MAGIC: true, unix.SMB_SUPER_MAGIC: true, unix.SMB2_SUPER_MAGIC: true, unix.CIFS_SUPER_MAGIC: true,
-	unix.FUSE_SUPER_MAGIC: true, unix.CEPH_SUPER_MAGIC: true, unix.V9FS_MAGIC: true, unix.AFS_SUPER_MAGIC: true,
-	unix.CODA_SUPER_MAGIC: true, unix.OCFS2_SUPER_MAGIC: true,
+// passedOver are the types of file systems that other machines or programs write
+// back, and of places where nothing is mounted yet; see statfs(2).
+var passedOver = map[int64]bool{
+	unix.AFS_SUPER_MAGIC: true, unix.AUTOFS_SUPER_MAGIC: true, unix.CEPH_SUPER_MAGIC: true, unix.CIFS_SUPER_MAGIC: true,
+	unix.CODA_SUPER_MAGIC: true, unix.FUSE_SUPER_MAGIC: true, unix.NFS_SUPER_MAGIC: true, unix.OCFS2_SUPER_MAGIC: true,
+	unix.SMB2_SUPER_MAGIC: true, unix.SMB_SUPER_MAGIC: true, unix.V9FS_MAGIC: true,
 }
 
 // Sync writes back the local file systems of the host, and those that the
 // further paths are on. When it returns, what programs of the host wrote there
 // before outlives a power cut, also where they did not see to it themselves.
-// Paths that do not exist are passed over.
+// Directories of the host that cannot be reached are passed over, and so are
+// paths that do not exist.
 func (r *Root) Sync(paths ...string) error {
 	done := map[uint64]bool{}
-	for _, path := range append(append([]string{}, localDirs...), paths...) {
-		if err := r.syncFS(path, done); err != nil {
+	for _, path := range localDirs {
+		if local, err := r.toSync(path, done); err == nil && local {
+			if err := r.syncFS(path); err != nil {
+				return err
+			}
+		}
+	}
+	for _, path := range paths {
+		local, err := r.toSync(path, done)
+		if err == nil && local {
+			err = r.syncFS(path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// syncFS writes back the file system of a directory unless that is done.
-func (r *Root) syncFS(path string, done map[uint64]bool) error {
-	f, err := r.open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return nil
-	}
+// toSync tells whether the path is on a local file system that is not done yet.
+// It triggers no automount, and asks no server.
+func (r *Root) toSync(path string, done map[uint64]bool) (bool, error) {
+	f, err := r.open(path, unix.O_PATH, 0)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = f.Close() }()
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
-		return wrap("stat", path, err)
+		return false, wrap("stat", path, err)
 	}
-	if done[stat.Dev] {
-		return nil
-	}
-	done[stat.Dev] = true
 	var about unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &about); err != nil {
-		return wrap("statfs", path, err)
+		return false, wrap("statfs", path, err)
 	}
-	if remote[about.Type] {
-		return nil
+	if done[stat.Dev] || passedOver[about.Type] || stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return false, nil
 	}
+	done[stat.Dev] = true
+	return true, nil
+}
+
+func (r *Root) syncFS(path string) error {
+	f, err := r.open(path, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
 	if err := r.gate(Change{Call: "syncfs", Path: path}); err != nil {
 		return err
 	}

@@ -47,10 +47,13 @@ func synced(t *testing.T, r *Root, paths ...string) (found []string) {
 }
 
 func TestSyncOfOneFileSystem(t *testing.T) {
-	// /boot is missing, /opt is no directory, /usr leads nowhere.
-	r, _ := tree(t, map[string]string{"etc/x": "", "var/lib/x": "", "opt": "", "usr": "->missing"})
-	if got := synced(t, r, "/var/lib", "/missing/record", "/opt/record"); !slices.Equal(got, []string{"/"}) {
+	// /opt is no directory, /usr leads nowhere, /boot to itself.
+	r, _ := tree(t, map[string]string{"etc/x": "", "var/lib/x": "", "opt": "", "usr": "->missing", "boot": "->boot"})
+	if got := synced(t, r, "/var/lib", "/missing/record", "/opt"); !slices.Equal(got, []string{"/"}) {
 		t.Errorf("synced %q, want the one file system once", got)
+	}
+	if err := r.Sync("/boot"); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("the record cannot be reached: %v", err)
 	}
 	cut := errors.New("cut")
 	r.Gate = func(Change) error { return cut }
@@ -72,8 +75,8 @@ func TestSyncOfSeveralFileSystems(t *testing.T) {
 		t.Errorf("synced %q, want %q: where packages write, and nothing else", got, want)
 	}
 	// As on a file system of a network, which nobody here can mount.
-	remote[unix.TMPFS_MAGIC] = true
-	defer delete(remote, unix.TMPFS_MAGIC)
+	passedOver[unix.TMPFS_MAGIC] = true
+	defer delete(passedOver, unix.TMPFS_MAGIC)
 	if got := synced(t, r, "/records"); !slices.Equal(got, want[:1]) {
 		t.Errorf("synced %q, want local file systems only", got)
 	}
