@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -150,6 +151,33 @@ func TestModes(t *testing.T) {
 	} {
 		if mode.Known() != known {
 			t.Errorf("mode %q: known %v, want %v", mode, mode.Known(), known)
+		}
+	}
+}
+
+// TestNumbersThatTakeLong: exact numbers of this size take a second each.
+func TestNumbersThatTakeLong(t *testing.T) {
+	numbers := strings.Repeat("1e999999,", 2000) + "1E-0999999, 1e0003, -1.5e+2"
+	begun := time.Now()
+	_, err := Decode([]byte(strings.Replace(whole, `"modes"`, `"list": [`+numbers+`], "modes"`, 1)))
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if err == nil || !strings.Contains(err.Error(), `list[0]: "1e999999" is not valid`) || !strings.Contains(err.Error(), "and 1981 more") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := Decode([]byte(strings.Replace(whole, `"modes"`, `"list": [1e0003, -1.5e+2, 1e10], "modes"`, 1))); err != nil {
+		t.Errorf("small numbers: %v", err)
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for name, want := range map[string]string{
+		"modes.apply[0]": "modes.apply[0]", "größe": "größe", `a"b\c`: `a"b\c`, "a\nb": `a\nb`, "\x1b[1m\"": `\x1b[1m"`, "\xff": `\xff`, "a\u202eb": `a\u202eb`,
+		strings.Repeat("é", 500): strings.Repeat("é", 150) + "…",
+	} {
+		if got := Printable(name); got != want {
+			t.Errorf("%q is printed as %s, want %s", name, got, want)
 		}
 	}
 }

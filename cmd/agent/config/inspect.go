@@ -17,6 +17,9 @@ import (
 type Inspection struct {
 	Package
 	Problems Problems
+	// Known tells whether it is an object of a version of the schema that is
+	// known. If not, nothing more can be said than Problems do.
+	Known bool
 }
 
 // StepField is the name of the i-th step of a mode, as modes.apply[0].
@@ -30,6 +33,7 @@ func Inspect(data []byte) (*Inspection, error) {
 	if err != nil && !errors.As(err, &r.Problems) {
 		return nil, err
 	}
+	r.Known = tree != nil
 	r.Name, _ = tree["package_name"].(string)
 	r.Version, _ = tree["package_version"].(string)
 	r.ConfigFiles = texts(tree["expected_config_files"])

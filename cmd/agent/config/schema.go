@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -22,11 +22,7 @@ var Versions = []string{"v1"}
 //go:embed v1.json
 var schemaV1 []byte
 
-const (
-	schemaURL = "https://nodewright.nvidia.com/schemas/package/v1.json"
-	// maxProblems is how many problems are told at once.
-	maxProblems = 20
-)
+const schemaURL = "https://nodewright.nvidia.com/schemas/package/v1.json"
 
 // schema holds the compiled schema and its text, in which each field says what
 // would be valid.
@@ -41,57 +37,6 @@ var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	}
 	return c.Compile(schemaURL)
 })
-
-// Problem is one field that is wrong.
-type Problem struct {
-	// Field as modes.apply[0].path; empty for the whole.
-	Field string
-	// Is says what it is, and Want what would be valid.
-	Is   string
-	Want string
-}
-
-func (p Problem) String() string {
-	field := p.Field
-	if field == "" {
-		field = "the file"
-	}
-	return fmt.Sprintf("%s: %s, want %s", field, p.Is, p.Want)
-}
-
-// Problems are an error that names all of them.
-type Problems []Problem
-
-func (p Problems) Error() string {
-	lines := make([]string, 0, len(p))
-	for i, problem := range p {
-		if i == maxProblems {
-			lines = append(lines, fmt.Sprintf("and %d more", len(p)-i))
-			break
-		}
-		lines = append(lines, problem.String())
-	}
-	return strings.Join(lines, "; ")
-}
-
-// place says where in the data the error is, where that is known.
-func place(data []byte, err error) error {
-	var syntax *json.SyntaxError
-	switch {
-	case len(bytes.TrimSpace(data)) == 0:
-		return errors.New("it is empty")
-	case bytes.HasPrefix(data, []byte("\ufeff")):
-		return errors.New("it begins with a byte order mark, which is to be left out")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("it ends in the middle, in line %d", line(data))
-	case errors.As(err, &syntax) && syntax.Offset <= int64(len(data)):
-		return fmt.Errorf("line %d: %w", line(data[:syntax.Offset]), err)
-	}
-	return err
-}
-
-// line is the number of the last line of the data.
-func line(data []byte) int { return bytes.Count(data, []byte("\n")) + 1 }
 
 // validate gives the object beside Problems as well, unless it is of a version of
 // which nothing more can be said.
@@ -114,6 +59,9 @@ func validate(data []byte) (map[string]any, error) {
 			Want: "one of " + strings.Join(Versions, ", "),
 		}}
 	}
+	if problems := longNumbers(object, nil); len(problems) > 0 {
+		return object, problems
+	}
 	s, err := schema()
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema: %w", err)
@@ -124,6 +72,33 @@ func validate(data []byte) (map[string]any, error) {
 		return object, problemsOf(s, object, invalid)
 	}
 	return object, err
+}
+
+const (
+	// maxDigits is how long a number may be, and maxExponent its exponent. The
+	// validator computes exactly, which takes a second for 1e999999.
+	maxDigits   = 40
+	maxExponent = 3
+)
+
+// longNumbers finds the numbers that nobody means.
+func longNumbers(tree any, at []string) (found Problems) {
+	switch t := tree.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(t)) {
+			found = append(found, longNumbers(t[name], append(at, name))...)
+		}
+	case []any:
+		for i, value := range t {
+			found = append(found, longNumbers(value, append(at, strconv.Itoa(i)))...)
+		}
+	case json.Number:
+		_, exponent, _ := strings.Cut(strings.ToLower(t.String()), "e")
+		if len(t) > maxDigits || len(strings.TrimLeft(exponent, "+-0")) > maxExponent {
+			found = append(found, Problem{Field: Field(at), Is: fmt.Sprintf("%.100q is not valid", t), Want: "a number of a few digits"})
+		}
+	}
+	return found
 }
 
 // problemsOf gives the leaves of the error, each field once, in the order of
@@ -160,15 +135,15 @@ func leaf(s *jsonschema.Schema, tree map[string]any, e *jsonschema.ValidationErr
 		valid := slices.Sorted(maps.Keys(find(s, at).Properties))
 		var out []Problem
 		for _, name := range k.Properties {
-			out = append(out, Problem{Field: field(append(slices.Clone(at), name)), Is: "is not known", Want: "one of " + strings.Join(valid, ", ")})
+			out = append(out, Problem{Field: Field(append(slices.Clone(at), name)), Is: "is not known", Want: "one of " + strings.Join(valid, ", ")})
 		}
 		return out
 	case *kind.Type:
-		return []Problem{{Field: field(at), Is: "is of type " + k.Got, Want: want(s, at)}}
+		return []Problem{{Field: Field(at), Is: "is of type " + k.Got, Want: want(s, at)}}
 	case *kind.MinItems:
-		return []Problem{{Field: field(at), Is: "is empty", Want: want(s, at)}}
+		return []Problem{{Field: Field(at), Is: "is empty", Want: want(s, at)}}
 	default:
-		return []Problem{{Field: field(at), Is: fmt.Sprintf("%.100q is not valid", fmt.Sprint(value(tree, at))), Want: want(s, at)}}
+		return []Problem{{Field: Field(at), Is: fmt.Sprintf("%.100q is not valid", fmt.Sprint(value(tree, at))), Want: want(s, at)}}
 	}
 }
 
@@ -176,7 +151,7 @@ func each(s *jsonschema.Schema, at, names []string, is string) []Problem {
 	var out []Problem
 	for _, name := range names {
 		here := append(slices.Clone(at), name)
-		out = append(out, Problem{Field: field(here), Is: is, Want: want(s, here)})
+		out = append(out, Problem{Field: Field(here), Is: is, Want: want(s, here)})
 	}
 	return out
 }
@@ -209,8 +184,8 @@ func find(s *jsonschema.Schema, at []string) *jsonschema.Schema {
 	return nil
 }
 
-// field writes a place as in modes.apply[0].path.
-func field(at []string) string {
+// Field writes a place as modes.apply[0].path.
+func Field(at []string) string {
 	var b strings.Builder
 	for i, part := range at {
 		switch {

@@ -96,12 +96,17 @@ func (r *Root) copyLink(from, to string) error {
 		if err == nil && info.Mode().IsRegular() {
 			return r.copyFile(from, to)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !leadsNowhere(err) {
 			return err
 		}
 	}
 	// A link that the host has where the package has one is replaced.
 	return r.Symlink(link, to)
+}
+
+// leadsNowhere tells whether the error is of a link that has no file at its end.
+func leadsNowhere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENAMETOOLONG)
 }
 
 func (r *Root) copyFile(from, to string) error {

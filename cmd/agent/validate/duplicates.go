@@ -3,25 +3,31 @@ package validate
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"strings"
+	"strconv"
+
+	"github.com/nodewright/nodewright/cmd/agent/config"
 )
 
-// duplicates gives the fields that an object of the JSON text has more than
+// maxDuplicates is how many fields are told that are there more than once.
+const maxDuplicates = 20
+
+// duplicates gives the first fields that an object of the JSON text has more than
 // once. The text has been read before; what cannot be read ends the search.
 func duplicates(data []byte) []string {
 	d := &duplicateFinder{decoder: json.NewDecoder(bytes.NewReader(data))}
-	d.value("")
+	d.value()
 	return d.found
 }
 
 type duplicateFinder struct {
 	decoder *json.Decoder
-	found   []string
+	// at is the place of the value that is read.
+	at    []string
+	found []string
 }
 
-// value reads one value at a place and tells whether it came to its end.
-func (d *duplicateFinder) value(at string) bool {
+// value reads one value and tells whether to go on.
+func (d *duplicateFinder) value() bool {
 	token, err := d.decoder.Token()
 	if err != nil {
 		return false
@@ -30,22 +36,19 @@ func (d *duplicateFinder) value(at string) bool {
 	case json.Delim('{'):
 		seen := map[string]bool{}
 		for d.decoder.More() {
-			key, err := d.decoder.Token()
+			token, err := d.decoder.Token()
 			if err != nil {
 				return false
 			}
-			field := strings.TrimPrefix(fmt.Sprintf("%s.%v", at, key), ".")
-			if seen[field] {
-				d.found = append(d.found, field)
-			}
-			seen[field] = true
-			if !d.value(field) {
+			key, _ := token.(string)
+			if !d.below(key, seen[key]) {
 				return false
 			}
+			seen[key] = true
 		}
 	case json.Delim('['):
 		for i := 0; d.decoder.More(); i++ {
-			if !d.value(fmt.Sprintf("%s[%d]", at, i)) {
+			if !d.below(strconv.Itoa(i), false) {
 				return false
 			}
 		}
@@ -54,4 +57,17 @@ func (d *duplicateFinder) value(at string) bool {
 	}
 	_, err = d.decoder.Token()
 	return err == nil
+}
+
+// below reads the value of a key or an index.
+func (d *duplicateFinder) below(name string, again bool) bool {
+	d.at = append(d.at, name)
+	defer func() { d.at = d.at[:len(d.at)-1] }()
+	if again {
+		d.found = append(d.found, config.Field(d.at))
+		if len(d.found) == maxDuplicates {
+			return false
+		}
+	}
+	return d.value()
 }

@@ -3,6 +3,7 @@ package validate
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,11 +12,17 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/nodewright/nodewright/cmd/agent/config"
 )
 
-const rootDir = "root_dir"
+const (
+	rootDir = "root_dir"
+	// maxFirstLine is how much Linux reads of a script to find its interpreter, in
+	// bytes: BINPRM_BUF_SIZE.
+	maxFirstLine = 256
+)
 
 // overlaid are put beside the package when it runs, over what is there.
 var overlaid = map[string]string{
@@ -55,6 +62,13 @@ func (r *Report) files(root *os.Root, c *config.Inspection) {
 // no error of its own for that.
 func leadsOut(err error) bool { return err != nil && !errors.As(err, new(syscall.Errno)) }
 
+// loops tells whether the links at a path have no end also for the kernel, which
+// follows more of them than os.Root.
+func loops(root *os.Root, file string) bool {
+	_, err := os.Stat(filepath.Join(root.Name(), file))
+	return errors.Is(err, syscall.ELOOP)
+}
+
 // program checks the file of a step.
 func (r *Report) program(root *os.Root, field, file string) {
 	info, err := root.Stat(file)
@@ -64,6 +78,9 @@ func (r *Report) program(root *os.Root, field, file string) {
 		return
 	case leadsOut(err):
 		r.add(Warning, configFile, field, file+" is a link that leads out of the package, to whatever a host has there", "a file in the package")
+		return
+	case errors.Is(err, syscall.ELOOP) && !loops(root, file):
+		r.add(Warning, configFile, field, file+" is at the end of more links than are followed here, and is not looked at", "a file in the package")
 		return
 	case err != nil:
 		r.add(Error, configFile, field, file+" cannot be reached: "+reason(err), "a regular file in the package")
@@ -78,7 +95,7 @@ func (r *Report) program(root *os.Root, field, file string) {
 		return
 	}
 	defer func() { _ = f.Close() }()
-	line, err := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n')
+	line, err := bufio.NewReader(io.LimitReader(f, maxFirstLine)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.add(Error, file, "", "cannot be read: "+reason(err), "a file that can be read")
 		return
@@ -90,7 +107,9 @@ func (r *Report) program(root *os.Root, field, file string) {
 func (r *Report) start(file, line string) {
 	interpreter, script := strings.CutPrefix(line, "#!")
 	switch {
-	case script && strings.HasSuffix(line, "\r\n"):
+	case script && len(line) == maxFirstLine && !strings.HasSuffix(line, "\n"):
+		r.add(Error, file, "", "has a first line that is too long for Linux", fmt.Sprintf("at most %d bytes", maxFirstLine-1))
+	case script && strings.HasSuffix(strings.TrimSuffix(line, "\n"), "\r"):
 		r.add(Error, file, "", "has lines that end with CR LF, so the host looks for an interpreter with CR in its name", "lines that end with LF")
 	case script && !strings.HasPrefix(strings.TrimSpace(interpreter), "/"):
 		r.add(Error, file, "", "names no interpreter by an absolute path after #!", "a first line as #!/bin/sh")
@@ -122,11 +141,13 @@ func siblings(root *os.Root) string {
 func (r *Report) tree(root *os.Root) {
 	_ = fs.WalkDir(root.FS(), rootDir, func(file string, d fs.DirEntry, err error) error {
 		switch {
+		case errors.Is(err, fs.ErrInvalid) && !utf8.ValidString(file):
+			r.add(Warning, file, "", "has a name that is not UTF-8, and is not looked at", "a name in UTF-8")
 		case err != nil:
 			r.add(Error, file, "", "cannot be read: "+reason(err), "files that can be read")
 		case d.Type() == fs.ModeSymlink:
-			if _, err := root.Stat(file); errors.Is(err, syscall.ELOOP) {
-				r.add(Error, file, "", "is a link that leads back to itself, and cannot be copied", "a link that leads to a file")
+			if _, err := root.Stat(file); errors.Is(err, syscall.ELOOP) && loops(root, file) {
+				r.add(Warning, file, "", "is a link that leads back to itself", "a link that leads to a file")
 			}
 		case !d.IsDir() && !d.Type().IsRegular():
 			r.add(Error, file, "", "is neither a file nor a directory nor a link, and the agent copies nothing else", "it to be made by a step")

@@ -23,6 +23,10 @@ var (
 	setToUpgrade = []string{"PREVIOUS_VERSION", "CURRENT_VERSION"}
 )
 
+// maxArgument is what Linux takes as one argument of a program, in bytes:
+// MAX_ARG_STRLEN without the NUL.
+const maxArgument = 128<<10 - 1
+
 // never is a mode of the schema in which nothing runs.
 const never config.Mode = "interrupt"
 
@@ -35,8 +39,8 @@ func (r *Report) meaning(c *config.Inspection) {
 	for i, key := range c.ConfigFiles {
 		field := fmt.Sprintf("expected_config_files[%d]", i)
 		switch {
-		case key != "" && !configKey.MatchString(key):
-			r.add(Error, configFile, field, fmt.Sprintf("%.100q can be no key of a configMap, so it never comes", key), "letters, digits, '-', '_' and '.'")
+		case key != "" && (!configKey.MatchString(key) || key == "." || strings.HasPrefix(key, "..")):
+			r.add(Error, configFile, field, fmt.Sprintf("%.100q can be no key of a configMap, so it never comes", key), "letters, digits, '-', '_' and '.', not '..' in front")
 		case slices.Index(c.ConfigFiles, key) < i:
 			r.add(Warning, configFile, field, fmt.Sprintf("%.100q is there twice", key), "each file once")
 		}
@@ -96,6 +100,10 @@ func (r *Report) values(mode config.Mode, field string, s *config.Step) {
 		}
 	}
 	for i, arg := range s.Arguments {
+		if len(arg) > maxArgument {
+			r.add(Error, configFile, fmt.Sprintf("%s.arguments[%d]", field, i), fmt.Sprintf("has %d bytes, and Linux starts no program with that", len(arg)),
+				fmt.Sprintf("at most %d", maxArgument))
+		}
 		if name, ok := strings.CutPrefix(arg, "env:"); ok && (name == "" || strings.Contains(name, "=")) {
 			r.add(Error, configFile, fmt.Sprintf("%s.arguments[%d]", field, i), fmt.Sprintf("%.100q names no variable, so the step always fails", arg), "env: and the name of a variable of the container")
 		}

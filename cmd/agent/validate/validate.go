@@ -64,20 +64,31 @@ func (r *Report) Count(s Severity) int {
 }
 
 // add adds a finding. One error is enough for a field: what else there is to say
-// of a wrong value follows from it. A file that several steps run is told once.
+// of a wrong value, or of what is in it, follows from that. A file that several
+// steps run is told once.
 func (r *Report) add(s Severity, file, field, is, want string) {
-	f := Finding{Severity: s, File: file, Field: field, Is: is, Want: want}
-	place := file + "\x00" + field
-	if field == "" {
-		place = f.String()
+	f := Finding{Severity: s, File: config.Printable(file), Field: config.Printable(field), Is: config.Printable(is), Want: want}
+	place := f.String()
+	if field != "" {
+		place = file + "\x00" + field
 	}
-	if r.wrong[place] {
+	if r.wrong[place] || s == Warning && r.inWrong(file, field) {
 		return
 	}
 	if s == Error {
 		r.wrong[place] = true
 	}
 	r.Findings = append(r.Findings, f)
+}
+
+// inWrong tells whether the field is part of one that has an error.
+func (r *Report) inWrong(file, field string) bool {
+	for i, c := range field {
+		if (c == '.' || c == '[') && r.wrong[file+"\x00"+field[:i]] {
+			return true
+		}
+	}
+	return false
 }
 
 const configFile = "config.json"
@@ -119,7 +130,11 @@ func Dir(dir string) (*Report, error) {
 	for _, field := range duplicates(data) {
 		r.add(Warning, configFile, field, "is there more than once, and only the last one counts", "each field once")
 	}
+	if !c.Known {
+		return r, nil
+	}
 	r.meaning(c)
+	r.otherHome(home)
 	r.files(root, c)
 	return r, nil
 }
@@ -140,16 +155,33 @@ func readConfig(root *os.Root) ([]byte, error) {
 }
 
 func find(dir string) (string, error) {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	switch info, err := os.Stat(dir); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%w: %w", ErrNoPackage, err)
+	case err != nil || !info.IsDir():
 		return "", fmt.Errorf("%w: %s is not a directory, want that of a package, with %s", ErrNoPackage, dir, configFile)
 	}
 	for _, home := range homes {
 		at := filepath.Join(dir, home)
-		if _, err := os.Lstat(filepath.Join(at, configFile)); err == nil {
+		switch _, err := os.Lstat(filepath.Join(at, configFile)); {
+		case err == nil:
 			return at, nil
+		case errors.Is(err, fs.ErrPermission):
+			return "", fmt.Errorf("%w: %w", ErrNoPackage, err)
 		}
 	}
 	return "", fmt.Errorf("%w: %s has no %s, neither by itself nor in %s", ErrNoPackage, dir, configFile, strings.Join(homes[1:], " or "))
+}
+
+// otherHome warns of a second package beside this one, which would be mixed with
+// it on the host.
+func (r *Report) otherHome(home string) {
+	if filepath.Base(home) != homes[1] {
+		return
+	}
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(home), homes[2])); err == nil {
+		r.add(Warning, "../"+homes[2], "", "is there as well: its files are copied over those of "+homes[1]+", and are not looked at here", "one of the two")
+	}
 }
 
 // reason is an error without the path, which the finding names.
