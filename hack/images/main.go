@@ -21,6 +21,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/nodewright/nodewright/cmd/agent/validate"
 	"github.com/nodewright/nodewright/hack/images/oci"
 )
 
@@ -54,6 +55,19 @@ func main() {
 	}
 }
 
+// checkFiles checks what images are made of beside what is compiled.
+func (o *options) checkFiles() error {
+	if len(o.packages) > 0 {
+		if err := oci.CheckProgram(o.busybox, o.arch); err != nil {
+			return err
+		}
+	}
+	if info, err := os.Stat(o.certificates); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("certificates %s: want a file", o.certificates)
+	}
+	return oci.CheckRef("nodewright/manager:" + o.tag)
+}
+
 // image is one to build: what it holds, and the name of its archive.
 type image struct {
 	*oci.Spec
@@ -64,6 +78,9 @@ func build(ctx context.Context, o *options) ([]*oci.Image, error) {
 	// Compiling takes a while; what is wrong with the arguments is said before.
 	packages, err := o.packageImages()
 	if err != nil {
+		return nil, err
+	}
+	if err := o.checkFiles(); err != nil {
 		return nil, err
 	}
 	work, err := os.MkdirTemp("", "images")
@@ -95,6 +112,26 @@ func build(ctx context.Context, o *options) ([]*oci.Image, error) {
 	return out, nil
 }
 
+// check says what is wrong with the package in a directory, and gives the one that
+// holds config.json. What cannot run is not built.
+func (o *options) check(dir string) (string, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("package: %w", err)
+	}
+	report, err := validate.Dir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range report.Findings {
+		_, _ = fmt.Fprintln(o.says, f)
+	}
+	if report.Count(validate.Error) > 0 {
+		return "", fmt.Errorf("package %s is not valid", report.Dir)
+	}
+	return report.Dir, nil
+}
+
 // packageImages are the images of the packages that the arguments name.
 func (o *options) packageImages() ([]image, error) {
 	// Whose archive has which name.
@@ -107,6 +144,10 @@ func (o *options) packageImages() ([]image, error) {
 		dir, ref, ok := strings.Cut(p, "=")
 		if !ok {
 			return nil, fmt.Errorf("package %q: want DIR=NAME:TAG", p)
+		}
+		dir, err := o.check(dir)
+		if err != nil {
+			return nil, err
 		}
 		s, err := oci.Package(ref, dir, o.busybox, "")
 		if err != nil {

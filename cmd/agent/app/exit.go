@@ -1,5 +1,7 @@
 package app
 
+import "errors"
+
 // Exit codes of the agent.
 const (
 	// ExitOK: all was done, or there was nothing to do.
@@ -28,9 +30,14 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
+// exit gives the error with a code, unless it has one that says more.
 func exit(code int, err error) error {
-	if err == nil {
+	var e *exitError
+	switch {
+	case err == nil:
 		return nil
+	case errors.As(err, &e):
+		code = e.code
 	}
 	return &exitError{code, err}
 }

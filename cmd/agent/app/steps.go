@@ -83,11 +83,11 @@ func (s *stage) step(ctx context.Context, step *config.Step) error {
 	program := s.program(step)
 	info, err := s.host.Stat(program)
 	if err != nil {
-		return fmt.Errorf("step %s: %w", step.Path, err)
+		return exit(ExitHost, fmt.Errorf("step %s: %w", step.Path, err))
 	}
 	if mode := info.Mode(); mode&0o111 != 0o111 {
 		if err := s.host.Chmod(program, mode.Perm()|0o111); err != nil {
-			return fmt.Errorf("step %s: %w", step.Path, err)
+			return exit(ExitHost, fmt.Errorf("step %s: make it executable: %w", step.Path, err))
 		}
 	}
 	s.say("%s: running %s", s.mode, step.Path)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A step becomes executable for all and keeps the rest of its mode.
@@ -149,4 +151,19 @@ func TestUninstallCheckNeedsNoConfiguration(t *testing.T) {
 		t.Errorf("uninstall-check copied root_dir: %v", err)
 	}
 	contains(t, tr.stage("config-check", ExitPackage), "configmaps/a.conf")
+}
+
+// A host that does not let the agent prepare a step is not the step's failure.
+func TestStepThatCannotBeMadeExecutable(t *testing.T) {
+	tr := newTree(t, map[string][]step{"apply": {newStep("say")}})
+	needRoot(t)
+	dir := tr.path(copyDir + "/skyhook_dir")
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, tr.stage("apply", ExitHost), "step say: make it executable", "read-only file system")
 }

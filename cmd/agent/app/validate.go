@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/nodewright/nodewright/cmd/agent/validate"
 )
@@ -19,7 +20,7 @@ func checkPackage(args []string, stdout io.Writer) error {
 	if asJSON {
 		args = args[2:]
 	}
-	if len(args) != 1 {
+	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
 		return errUsage
 	}
 	report, err := validate.Dir(args[0])

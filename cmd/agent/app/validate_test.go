@@ -6,8 +6,16 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+func TestValidateTakesNoFlagForADirectory(t *testing.T) {
+	var out bytes.Buffer
+	if code := Run(t.Context(), []string{"validate", "--help"}, nil, &out, &out); code != ExitUsage || !strings.Contains(out.String(), "usage:") {
+		t.Errorf("exit code %d: %s", code, out.String())
+	}
+}
 
 func TestValidate(t *testing.T) {
 	tr := newTree(t, map[string][]step{"apply": {newStep("say")}, "apply-check": {newStep("gone")}})

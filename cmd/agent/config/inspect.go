@@ -25,6 +25,9 @@ type Inspection struct {
 // StepField is the name of the i-th step of a mode, as modes.apply[0].
 func StepField(mode Mode, i int) string { return fmt.Sprintf("modes.%s[%d]", mode, i) }
 
+// maxNames is how many wrong names are told of one field.
+const maxNames = 5
+
 // Inspect reads config.json. It is an error if that is no JSON at all, or too
 // large.
 func Inspect(data []byte) (*Inspection, error) {
@@ -66,10 +69,14 @@ func (r *Inspection) step(mode Mode, field string, object map[string]any) {
 		r.problem(field+".path", fmt.Sprintf("%.100q leaves the package", step.Path), "the path of a file below "+StepDir)
 	}
 	// The validator gives no place for what is wrong with a name.
+	var wrong []string
 	for _, variable := range slices.Sorted(maps.Keys(step.Env)) {
 		if variable == "" || strings.ContainsAny(variable, "=\x00") {
-			r.problem(field+".env", fmt.Sprintf("has a name %.100q", variable), "names without '=' and NUL")
+			wrong = append(wrong, fmt.Sprintf("%.100q", variable))
 		}
+	}
+	if len(wrong) > 0 {
+		r.problem(field+".env", "has names as "+strings.Join(wrong[:min(len(wrong), maxNames)], ", "), "names without '=' and NUL")
 	}
 	r.Steps[mode] = append(r.Steps[mode], step)
 }

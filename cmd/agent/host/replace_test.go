@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,9 +80,14 @@ func TestReplaceTakesOtherKindsForWhatTheyAre(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/fifo", "/d"} {
-		if err := r.WriteFile(path, []byte("x"), 0o644); err == nil {
-			t.Errorf("%s was replaced", path)
+	socket, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = socket.Close() }()
+	for _, path := range []string{"/fifo", "/d", "/socket"} {
+		if err := r.WriteFile(path, []byte("x"), 0o644); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+			t.Errorf("%s was replaced, or the reason is not said: %v", path, err)
 		}
 	}
 	if info, err := os.Lstat(filepath.Join(dir, "fifo")); err != nil || info.Mode().Type() != fs.ModeNamedPipe {

@@ -132,10 +132,13 @@ func (g gated) Write(p []byte) (int, error) {
 // replaces. Programs that a host cannot start without read files by label.
 func (r *Root) takeOver(f *os.File, tempPath, path string) error {
 	old, err := r.open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if err != nil {
+	case errors.Is(err, unix.ENXIO):
+		// What is read from a socket is no file.
+		return &fs.PathError{Op: "replace", Path: path, Err: errors.New("is not a regular file")}
+	case err != nil:
 		return err
 	}
 	defer func() { _ = old.Close() }()

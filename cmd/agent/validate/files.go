@@ -33,12 +33,19 @@ var overlaid = map[string]string{
 // files checks what config.json needs of the directory. root keeps what is
 // looked at inside, as the package is alone on the host.
 func (r *Report) files(root *os.Root, c *config.Inspection) {
+	steps := siblings(root)
 	for _, mode := range sorted(c) {
 		for i, step := range c.Steps[mode] {
-			// A path that leaves the package is a problem already.
-			if step.Path != "" && filepath.IsLocal(path.Join(config.StepDir, step.Path)) {
-				r.program(root, config.StepField(mode, i)+".path", path.Join(config.StepDir, step.Path))
+			field, file := config.StepField(mode, i)+".path", path.Join(config.StepDir, step.Path)
+			switch {
+			case step.Path == "" || !filepath.IsLocal(file) || mode == never:
+				// A path that leaves the package is a problem already, and a step that never
+				// runs needs no file.
+				continue
+			case !strings.HasPrefix(file, config.StepDir+"/"):
+				r.add(Warning, configFile, field, fmt.Sprintf("%.100q is not below %s", step.Path, config.StepDir), "the path of a file below "+config.StepDir)
 			}
+			r.program(root, field, file, steps)
 		}
 	}
 	for _, name := range []string{"configmaps", "node-metadata"} {
@@ -49,6 +56,9 @@ func (r *Report) files(root *os.Root, c *config.Inspection) {
 	info, err := root.Stat(rootDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if _, err := root.Lstat(rootDir); err == nil {
+			r.add(Warning, rootDir, "", "is a link to nothing, so nothing is copied over the host", "a directory in the package")
+		}
 	case leadsOut(err):
 		r.add(Warning, rootDir, "", "is a link that leads out of the package, to whatever a host has there", "a directory in the package")
 	case err != nil || !info.IsDir():
@@ -70,11 +80,11 @@ func loops(root *os.Root, file string) bool {
 }
 
 // program checks the file of a step.
-func (r *Report) program(root *os.Root, field, file string) {
+func (r *Report) program(root *os.Root, field, file, steps string) {
 	info, err := root.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.add(Error, configFile, field, file+" does not exist", "a file in the package; in "+config.StepDir+" there are: "+siblings(root))
+		r.add(Error, configFile, field, file+" does not exist", "a file in the package; in "+config.StepDir+" there are: "+steps)
 		return
 	case leadsOut(err):
 		r.add(Warning, configFile, field, file+" is a link that leads out of the package, to whatever a host has there", "a file in the package")
@@ -124,7 +134,10 @@ func siblings(root *os.Root) string {
 	var names []string
 	_ = fs.WalkDir(root.FS(), config.StepDir, func(file string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			names = append(names, strings.TrimPrefix(file, config.StepDir+"/"))
+			names = append(names, config.Printable(strings.TrimPrefix(file, config.StepDir+"/")))
+		}
+		if len(names) > most {
+			return fs.SkipAll
 		}
 		return nil
 	})

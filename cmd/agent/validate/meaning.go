@@ -23,7 +23,7 @@ var (
 	setToUpgrade = []string{"PREVIOUS_VERSION", "CURRENT_VERSION"}
 )
 
-// maxArgument is what Linux takes as one argument of a program, in bytes:
+// maxArgument is what Linux takes as one argument or variable of a program, in bytes:
 // MAX_ARG_STRLEN without the NUL.
 const maxArgument = 128<<10 - 1
 
@@ -109,6 +109,10 @@ func (r *Report) values(mode config.Mode, field string, s *config.Step) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		if size := len(name) + 1 + len(s.Env[name]); size > maxArgument {
+			r.add(Error, configFile, field+".env."+name, fmt.Sprintf("has %d bytes with its name, and Linux starts no program with that", size),
+				fmt.Sprintf("at most %d", maxArgument))
+		}
 		if slices.Contains(set, name) || mode.Of() == config.Upgrade && slices.Contains(setToUpgrade, name) {
 			r.add(Warning, configFile, field+".env."+name, "is set by the agent, whatever stands here", "another name")
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nodewright/nodewright/cmd/agent/config"
 )
@@ -160,16 +161,21 @@ func TestFindings(t *testing.T) {
 			b.file("skyhook_dir/l12", "#!/bin/sh\n")
 			b.mode("apply", step("l0"))
 		}, []string{"path: warning: skyhook_dir/l0 is at the end of more links"}},
-		"empty step":    {func(b *bed) { b.file("skyhook_dir/apply.sh", "") }, []string{"can be started by no host"}},
-		"CR LF":         {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!/bin/sh\r\n") }, []string{"error: has lines that end with CR LF"}},
-		"relative":      {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!sh\n") }, []string{"error: names no interpreter by an absolute path"}},
-		"config key":    {top("expected_config_files", []any{"sub/a"}), []string{`expected_config_files[0]: error: "sub/a" can be no key`}},
-		"env argument":  {apply("arguments", []any{"env:"}), []string{"modes.apply[0].arguments[0]: error: \"env:\" names no variable"}},
-		"root_dir":      {func(b *bed) { b.remove("root_dir"); b.file("root_dir", "") }, []string{"root_dir: error: is not a directory"}},
-		"root_dir link": {func(b *bed) { b.remove("root_dir"); b.link("/etc", "root_dir") }, []string{"root_dir: warning: is a link that leads out of the package"}},
-		"linked pipe":   {func(b *bed) { b.remove("root_dir"); b.pipe("other/p"); b.link("other", "root_dir") }, []string{"root_dir/p: error: is neither a file"}},
-		"copied loop":   {func(b *bed) { b.link("l", "root_dir/l") }, []string{"root_dir/l: warning: is a link that leads back to itself"}},
-		"pipe":          {func(b *bed) { b.pipe("root_dir/p") }, []string{"root_dir/p: error: is neither a file"}},
+		"long variable":  {apply("env", map[string]any{"A": strings.Repeat("a", 128<<10)}), []string{"apply[0].env.A: error: has 131074 bytes with its name"}},
+		"variable names": {apply("env", map[string]any{"A=": "", "": ""}), []string{`apply[0].env: error: has names as "", "A=", want`}},
+		"beside":         {apply("path", "../config.json"), []string{`modes.apply[0].path: warning: "../config.json" is not below skyhook_dir`, "config.json: error: can be started by no host"}},
+		"root_dir gone":  {func(b *bed) { b.remove("root_dir"); b.link("gone", "root_dir") }, []string{"root_dir: warning: is a link to nothing"}},
+		"never":          {func(b *bed) { b.mode("interrupt", step("gone")) }, []string{"modes.interrupt: warning: never runs"}},
+		"empty step":     {func(b *bed) { b.file("skyhook_dir/apply.sh", "") }, []string{"can be started by no host"}},
+		"CR LF":          {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!/bin/sh\r\n") }, []string{"error: has lines that end with CR LF"}},
+		"relative":       {func(b *bed) { b.file("skyhook_dir/apply.sh", "#!sh\n") }, []string{"error: names no interpreter by an absolute path"}},
+		"config key":     {top("expected_config_files", []any{"sub/a"}), []string{`expected_config_files[0]: error: "sub/a" can be no key`}},
+		"env argument":   {apply("arguments", []any{"env:"}), []string{"modes.apply[0].arguments[0]: error: \"env:\" names no variable"}},
+		"root_dir":       {func(b *bed) { b.remove("root_dir"); b.file("root_dir", "") }, []string{"root_dir: error: is not a directory"}},
+		"root_dir link":  {func(b *bed) { b.remove("root_dir"); b.link("/etc", "root_dir") }, []string{"root_dir: warning: is a link that leads out of the package"}},
+		"linked pipe":    {func(b *bed) { b.remove("root_dir"); b.pipe("other/p"); b.link("other", "root_dir") }, []string{"root_dir/p: error: is neither a file"}},
+		"copied loop":    {func(b *bed) { b.link("l", "root_dir/l") }, []string{"root_dir/l: warning: is a link that leads back to itself"}},
+		"pipe":           {func(b *bed) { b.pipe("root_dir/p") }, []string{"root_dir/p: error: is neither a file"}},
 
 		"no check":      {func(b *bed) { b.mode("config", step("check")) }, []string{"modes.config: warning: has no check", "config-check"}},
 		"no steps":      {func(b *bed) { b.doc["modes"] = map[string]any{}; b.write() }, []string{"modes: warning: has no steps"}},
@@ -255,6 +261,24 @@ func TestTwoHomes(t *testing.T) {
 	r, err := Dir(dir)
 	if err != nil || len(r.Findings) != 1 || !strings.Contains(r.Findings[0].String(), "skyhook-package: warning: is there as well") {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestManyMissingSteps: their number times that of the files was minutes.
+func TestManyMissingSteps(t *testing.T) {
+	b := newBed(t)
+	for i := range 1000 {
+		b.file(fmt.Sprintf("skyhook_dir/f%d", i), "")
+	}
+	var steps []any
+	for i := range 3000 {
+		steps = append(steps, step(fmt.Sprintf("gone%d", i)))
+	}
+	b.mode("apply", steps...)
+	begun := time.Now()
+	r, err := Dir(b.dir)
+	if err != nil || r.Count(Error) != 3000 || time.Since(begun) > 10*time.Second {
+		t.Errorf("%d errors in %v, %v", r.Count(Error), time.Since(begun), err)
 	}
 }
 

@@ -128,6 +128,14 @@ func parseRef(ref string) (repository, tag string, err error) {
 	return registry + "/" + t.RepositoryStr(), t.TagStr(), nil
 }
 
+// CheckRef tells why there can be no image of that name.
+func CheckRef(ref string) error {
+	if _, _, err := parseRef(ref); err != nil {
+		return fmt.Errorf("image %q: %w", ref, err)
+	}
+	return nil
+}
+
 // Base is the last part of the name of an image, without its tag.
 func Base(ref string) string {
 	base, _, _ := strings.Cut(path.Base(ref), ":")

@@ -110,6 +110,12 @@ func regular(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
+// CheckProgram tells why a program cannot be in an image of that architecture.
+func CheckProgram(file, arch string) error {
+	_, err := program(file, arch)
+	return err
+}
+
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 func program(file, arch string) ([]byte, error) {

@@ -109,8 +109,8 @@ func Package(ref, dir, busybox, at string) (*Spec, error) {
 	if at == "" {
 		at = PackageDir
 	}
-	if _, _, err := parseRef(ref); err != nil {
-		return nil, fmt.Errorf("package %s as %q: %w", dir, ref, err)
+	if err := CheckRef(ref); err != nil {
+		return nil, fmt.Errorf("package %s: %w", dir, err)
 	}
 	tree, err := Tree(dir, at, hostTree)
 	if err != nil {
@@ -140,7 +140,8 @@ func Compile(ctx context.Context, module, command, arch, file string, says io.Wr
 	args := append([]string{"build"}, buildFlags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "-ldflags="+linkFlags, "-o", file, command)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = module, says, says
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	// Settings of this machine for its own processor must not be in the binary.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("compile %s for %s: %w", command, arch, err)
 	}
